@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from memoranda.cli.check import Outcome, Suite, write_junit
+from memoranda.cli.check import Case, Report, write_junit
 
 LENDING = """\
 machine lending
@@ -594,7 +594,7 @@ def test_junit_holds_the_tests_of_both_languages(cli):
 
 
 def test_junit_writes_what_xml_cannot_hold_and_says_where_it_cannot_write(tmp_path, cli):
-    write_junit("odd.xml", [Suite("a\x00.mashin", [Outcome("b\x1b\ud800\ufffe", 1, "c\x08\nd")])])
+    write_junit("odd.xml", [Report("a\x00.mashin", [Case("b\x1b\ud800\ufffe", 1, None, "c\x08\nd")])])
     [[case]] = ElementTree.parse("odd.xml").getroot()
     assert (case.get("classname"), case.get("name"), case[0].text) == (
         "a\ufffd.mashin",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from memoranda.cli import formats
-from memoranda.cli.command import Desk, Reason, command, group
+from memoranda.cli.command import Desk, Reason, argument, command, flag, group, option
 
 if TYPE_CHECKING:
     from memoranda import Approval
@@ -23,32 +21,25 @@ app = group("permissions", lists=True)
 )
 def grant(
     desk: Desk,
-    to: Annotated[str, typer.Argument(metavar="ACTOR", help="Such as agent:mail; * is everybody.")],
-    capability: Annotated[
-        str, typer.Argument(metavar="CAPABILITY", help="Such as memory.read; memory covers all of them, * everything.")
-    ],
+    to: Annotated[str, argument("ACTOR", "Such as agent:mail; * is everybody.")],
+    capability: Annotated[str, argument("CAPABILITY", "Such as memory.read; memory covers all of them, * everything.")],
     level: Annotated[
-        Literal["allow", "approve", "deny"],
-        typer.Option("--level", help="Allow it, require approval each time, or deny it."),
+        Literal["allow", "approve", "deny"], option(None, "Allow it, require approval each time, or deny it.")
     ] = "allow",
-    path: Annotated[str, typer.Option("--path", metavar="KEY", help="Only at and below this key.")] = "",
+    path: Annotated[str, option("KEY", "Only at and below this key.")] = "",
 ) -> None:
     """Grant a capability to an actor, everywhere or in one scope. A denial overrides every allowance."""
     scope = desk.scope if desk.names_scope else None
     made = desk.memory.permissions.grant(to, capability, level=level, scope=scope, path=path)
-    if desk.out.json:
-        return desk.out.document(made)
-    desk.out.say(f"{made.id}: {level} {capability} for {to} {_where(scope, path)}")
+    desk.out.result(made, f"{made.id}: {level} {capability} for {to} {_where(scope, path)}")
 
 
 @command(app, "list", example="memoranda permissions list")
 def list_grants(desk: Desk) -> None:
     """List all grants, oldest first."""
     grants = desk.memory.permissions.list()
-    if desk.out.json:
-        return desk.out.document(grants)
-    if not grants:
-        return desk.out.remark("No grants: only the owner may do anything.")
+    if desk.out.answers(grants, empty="No grants: only the owner may do anything."):
+        return
     rows = [
         (one.actor, one.rule.level, one.rule.capability, _where(one.rule.scope, one.rule.path), one.id)
         for one in grants
@@ -57,12 +48,10 @@ def list_grants(desk: Desk) -> None:
 
 
 @command(app, "revoke", example="memoranda permissions revoke grant_01a1…")
-def revoke(desk: Desk, grant: Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]) -> None:
+def revoke(desk: Desk, grant: Annotated[str, argument("ID", "As the list shows it.")]) -> None:
     """Revoke a grant."""
     gone = desk.memory.permissions.revoke(grant)
-    if desk.out.json:
-        return desk.out.document(gone)
-    desk.out.say(f"{gone.actor} no longer has: {gone.rule.level} {gone.rule.capability}")
+    desk.out.result(gone, f"{gone.actor} no longer has: {gone.rule.level} {gone.rule.capability}")
 
 
 def _where(scope: object, path: str) -> str:
@@ -72,7 +61,7 @@ def _where(scope: object, path: str) -> str:
 
 approvals_app = group("approvals", lists=True)
 
-Which = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
+Which = Annotated[str, argument("ID", "As the list shows it.")]
 
 
 @command(approvals_app, "list", example="memoranda approvals list --status all")
@@ -80,15 +69,13 @@ def list_approvals(
     desk: Desk,
     status: Annotated[
         Literal["pending", "approved", "refused", "all"],
-        typer.Option("--status", metavar="STATUS", help="Only pending, approved or refused ones, or all."),
+        option("STATUS", "Only pending, approved or refused ones, or all."),
     ] = "pending",
 ) -> None:
     """List approvals, oldest first."""
     found = desk.memory.approvals.list(status=status)
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark("Nothing is waiting." if status == "pending" else "No approvals.")
+    if desk.out.answers(found, empty="Nothing is waiting." if status == "pending" else "No approvals."):
+        return
     rows = [(one.id, one.status, one.actor, _target(one), desk.out.ago(one.requested_at)) for one in found]
     columns = ("id", "status", "actor", "what", "asked")
     desk.out.table(columns, rows, whole=("id", "status", "asked"), folded=("actor", "what"))
@@ -98,12 +85,11 @@ def list_approvals(
 def show(desk: Desk, approval: Which) -> None:
     """Show one approval with its effect."""
     found = desk.memory.approvals.get(approval)
-    if desk.out.json:
-        return desk.out.document(found)
     from memoranda.wire.codec import plain
 
     effect = "(removed: it was decided or erased)" if found.effect is None else formats.value(plain(found.effect))
-    desk.out.pairs(
+    desk.out.details(
+        found,
         [
             ("id", found.id),
             ("status", found.status),
@@ -114,7 +100,7 @@ def show(desk: Desk, approval: Which) -> None:
             ("effect", effect),
             ("decided", f"{formats.exact(found.decided_at)} by {found.decided_by}" if found.decided_at else ""),
             ("reason", found.reason),
-        ]
+        ],
     )
 
 
@@ -131,10 +117,8 @@ def refuse(desk: Desk, approval: Which, reason: Reason = "") -> None:
 
 
 def _report(desk: Desk, decided: Decided) -> None:
-    if desk.out.json:
-        return desk.out.document(decided)
     asked = decided.approval
-    desk.out.say(f"{asked.id} is {asked.status}: {asked.capability} for {asked.actor}")
+    desk.out.result(decided, f"{asked.id} is {asked.status}: {asked.capability} for {asked.actor}")
 
 
 def _target(approval: Approval) -> str:
@@ -144,25 +128,21 @@ def _target(approval: Approval) -> str:
 
 keys_app = group("keys", lists=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it; never the key itself.")]
+Id = Annotated[str, argument("ID", "As the list shows it; never the key itself.")]
 
 
 @command(keys_app, "create", creates=True, example="memoranda keys create --tenant acme --user ada --role member")
 def create(
     desk: Desk,
-    user: Annotated[str, typer.Option("--user", metavar="ID", help="The user that the key acts for.")],
+    user: Annotated[str, option("ID", "The user that the key acts for.")],
     role: Annotated[
-        Literal["admin", "member", "reader"],
-        typer.Option("--role", help="Everything in the tenant; read and write; or read."),
+        Literal["admin", "member", "reader"], option(None, "Everything in the tenant; read and write; or read.")
     ] = "member",
     allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow", metavar="CAPABILITY", help="Restrict the role, such as to memory.read; repeatable."),
+        list[str] | None, option("CAPABILITY", "Restrict the role, such as to memory.read; repeatable.")
     ] = None,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="Expire after 15m, 24h, 90d or 2w.")
-    ] = None,
-    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What it is for.")] = "",
+    expires: Annotated[str | None, option("TIME", "Expire after 15m, 24h, 90d or 2w.")] = None,
+    label: Annotated[str, option("TEXT", "What it is for.")] = "",
 ) -> None:
     """Create an API key for a user and print it. Only its hash is stored: it cannot be shown again."""
     from memoranda.server.auth.keys import create_key
@@ -182,16 +162,14 @@ def create(
 @command(keys_app, "list", example="memoranda keys list")
 def list_all(
     desk: Desk,
-    everybody: Annotated[bool, typer.Option("--all", help="The keys of all tenants.")] = False,
+    everybody: Annotated[bool, flag("The keys of all tenants.", "--all")] = False,
 ) -> None:
     """List the API keys of the tenant, oldest first, with their states."""
     from memoranda.server.auth.keys import list_keys
 
     keys = list_keys(desk.memory, tenant=None if everybody else desk.tenant)
-    if desk.out.json:
-        return desk.out.document(keys)
-    if not keys:
-        return desk.out.remark("No keys: create one with `memoranda keys create`.")
+    if desk.out.answers(keys, empty="No keys: create one with `memoranda keys create`."):
+        return
     rows = [
         (key.id, key.tenant, key.user, key.role, _state(desk, key), desk.out.ago(key.last_used_at), key.label)
         for key in keys
@@ -205,18 +183,14 @@ def revoke_key_command(desk: Desk, id: Id) -> None:
     from memoranda.server.auth.keys import revoke_key
 
     gone = revoke_key(desk.memory, id)
-    if desk.out.json:
-        return desk.out.document(gone)
-    desk.out.say(f"{gone.id} of {gone.user} in {gone.tenant} is revoked")
+    desk.out.result(gone, f"{gone.id} of {gone.user} in {gone.tenant} is revoked")
 
 
 @command(keys_app, "rotate", example="memoranda keys rotate 01a1e56c… --grace 24h")
 def rotate(
     desk: Desk,
     id: Id,
-    grace: Annotated[
-        str | None, typer.Option("--grace", metavar="TIME", help="Keep the old key valid for 15m, 24h or 7d.")
-    ] = None,
+    grace: Annotated[str | None, option("TIME", "Keep the old key valid for 15m, 24h or 7d.")] = None,
 ) -> None:
     """Create a key with the same permissions and print it; the old key is revoked now, or after --grace."""
     from memoranda.server.auth.keys import rotate_key

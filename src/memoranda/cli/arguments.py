@@ -19,27 +19,21 @@ def read_value(given: str, *, as_json: bool) -> Any:
     if not as_json:
         # `echo hello | …` means hello; a line break at the end needs JSON.
         return text.removesuffix("\n") if given == STDIN else text
-    import msgspec
-
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise InvalidValue(
-            f"the value is not JSON: {error}", hint="Remove --as-json to store it as text", path="$"
-        ) from None
+        return _decode(text)
+    except ValueError as error:
+        hint = "Remove --as-json to store it as text"
+        raise InvalidValue(f"the value is not JSON: {error}", hint=hint, path="$") from None
 
 
 def read_schema(given: str) -> dict[str, Any]:
     """Return a JSON schema, given as JSON, as a file name, or as `-` for stdin."""
-    import msgspec
-
     text = read_stdin() if given == STDIN else given if given.lstrip().startswith("{") else read_file(given)
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise InvalidDefinition(
-            f"the schema is not a JSON object: {error}", hint="Use JSON, the name of a JSON file, or - for stdin"
-        ) from None
+        return _decode(text, dict[str, Any])
+    except ValueError as error:
+        hint = "Use JSON, the name of a JSON file, or - for stdin"
+        raise InvalidDefinition(f"the schema is not a JSON object: {error}", hint=hint) from None
 
 
 def read_metadata(pairs: Sequence[str], given: str | None) -> dict[str, Any]:
@@ -75,24 +69,19 @@ def _read_pairs(option: str, pairs: Sequence[str], *, taken: Mapping[str, Any]) 
 
 def read_object(option: str, given: str) -> dict[str, Any]:
     """Parse an option's value as a JSON object."""
-    import msgspec
-
     try:
-        return msgspec.json.decode(given, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise UsageError(
-            f"{quote(given)} in {option} is not a JSON object: {error}", hint=f"""Write {option} '{{"urgency": 3}}'"""
-        ) from None
+        return _decode(given, dict[str, Any])
+    except ValueError as error:
+        message = f"{quote(given)} in {option} is not a JSON object: {error}"
+        raise UsageError(message, hint=f"""Write {option} '{{"urgency": 3}}'""") from None
 
 
 def read_json(option: str, given: str) -> Any:
     """Parse an option's value as JSON: the text itself, `@file`, or `-` for stdin."""
-    import msgspec
-
     text = read_text(given)
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        return _decode(text)
+    except ValueError as error:
         message = f"{quote(text)} in {option} is not JSON: {error}"
         raise UsageError(message, hint=f"""Write {option} '{{"paid": true}}', or @file""") from None
 
@@ -106,12 +95,17 @@ def read_text(given: str) -> str:
 
 def _scalar(text: str) -> tuple[float | bool | None, ...]:
     """Return the number, boolean or null that a text is as JSON, if any."""
+    try:
+        return (_decode(text, int | float | bool | None),)
+    except ValueError:
+        return ()
+
+
+def _decode(text: str, kind: Any = Any) -> Any:
+    # Here, because most commands read no JSON. Both its errors and those of text that is not UTF-8 are ValueErrors.
     import msgspec
 
-    try:
-        return (msgspec.json.decode(text, type=int | float | bool | None),)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return ()
+    return msgspec.json.decode(text, type=kind)
 
 
 def read_file(name: str) -> str:

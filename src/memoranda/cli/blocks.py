@@ -8,7 +8,7 @@ import typer
 
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_value
-from memoranda.cli.command import Desk, Once, Source, Yes, command, group
+from memoranda.cli.command import Desk, IdempotencyKey, Source, Yes, argument, command, flag, group, option
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
 from memoranda.model.text import quote
@@ -25,27 +25,23 @@ if TYPE_CHECKING:
 app = group("blocks")
 
 Type = Annotated[
-    Literal["core", "archival"],
-    typer.Argument(metavar="BLOCK", help="core, which agents always see, or archival, which they search."),
+    Literal["core", "archival"], argument("BLOCK", "core, which agents always see, or archival, which they search.")
 ]
 Expected = Annotated[
-    str | None,
-    typer.Option("--expected-updated-at", metavar="MOMENT", help="Only if the block was last written then: ISO 8601."),
+    str | None, option("MOMENT", "Only if the block was last written then: ISO 8601.", "--expected-updated-at")
 ]
 
 
 @command(app, "list", scoped=True, example="memoranda blocks list --user ada --all")
 def list_blocks(
     desk: Desk,
-    every: Annotated[bool, typer.Option("--all", help="Include those of the user's agents.")] = False,
+    every: Annotated[bool, flag("Include those of the user's agents.", "--all")] = False,
 ) -> None:
     """List the blocks of a user, or of a user and an agent."""
     blocks = desk.place.blocks
     found = blocks.list(scope="all" if every else None)
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark(f"No blocks in {desk.scope}.")
+    if desk.out.answers(found, empty=f"No blocks in {desk.scope}."):
+        return
     rows = [
         (
             one.block_type,
@@ -66,8 +62,8 @@ def show_block(desk: Desk, block: Type) -> None:
     Exits with 1 if the block does not exist.
     """
     found = _existing(desk, desk.place.blocks, block)
-    if desk.out.json:
-        return desk.out.document(found)
+    if desk.out.answers(found):
+        return
     desk.out.raw(found.content)
     if desk.out.on_terminal:
         desk.out.say(f"({len(found.content):,} characters, updated {_stamp(found)})")
@@ -77,11 +73,11 @@ def show_block(desk: Desk, block: Type) -> None:
 def set_block(
     desk: Desk,
     block: Type,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The whole new text; - reads stdin.")],
+    text: Annotated[str, argument("TEXT", "The whole new text; - reads stdin.")],
     expected: Expected = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the current text, whatever it is.")] = False,
+    replace: Annotated[bool, flag("Replace the current text, whatever it is.", "--replace")] = False,
     source: Source = None,
-    idempotency_key: Once = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Write a whole block: a new one, or an existing one with --expected-updated-at or --replace.
 
@@ -104,29 +100,26 @@ def delete_block(desk: Desk, block: Type, expected: Expected = None, source: Sou
     place = desk.place
     if not place.blocks.delete(block, expected_updated_at=expected, source=source):
         raise _missing(desk, block)
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": place.scope, "block_type": block, "deleted": True})
-    desk.out.say(f"{block} is deleted from {place.scope}")
+    desk.out.result(
+        {"tenant": desk.tenant, "scope": place.scope, "block_type": block, "deleted": True},
+        f"{block} is deleted from {place.scope}",
+    )
 
 
 @command(app, "recall", scoped=True, example="memoranda blocks recall 'north gate' --user ada --agent emails")
 def recall_lines(
     desk: Desk,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words to look for; '' lists the lines.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most this many lines, 1 to 100.")] = 10,
-    min_score: Annotated[
-        float | None, typer.Option("--min-score", metavar="SCORE", help="Only lines that score at least this.")
-    ] = None,
+    query: Annotated[str, argument("QUERY", "Words to look for; '' lists the lines.")],
+    limit: Annotated[int, option("N", "At most this many lines, 1 to 100.")] = 10,
+    min_score: Annotated[float | None, option("SCORE", "Only lines that score at least this.")] = None,
 ) -> None:
     """Find lines of the archival block by their words, best first.
 
     With --agent, both the user's and the agent's archive are searched.
     """
     found = desk.place.blocks.recall(query, limit=limit, min_score=min_score)
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark(f"Nothing found in the archival blocks of {desk.scope}.")
+    if desk.out.answers(found, empty=f"Nothing found in the archival blocks of {desk.scope}."):
+        return
     rows = [(f"{one.score:.2f}", one.agent_id or "", str(one.line_number), formats.line(one.content)) for one in found]
     desk.out.table(("score", "agent", "line", "content"), rows, whole=("score", "line"))
 
@@ -137,8 +130,8 @@ def show_history(desk: Desk, block: Type) -> None:
     revisions = desk.place.blocks.history(block)
     if not revisions:
         raise NotFound(f"the {block} block has no history in `{desk.scope}`", hint=_LISTING, block_type=block)
-    if desk.out.json:
-        return desk.out.document(revisions)
+    if desk.out.answers(revisions):
+        return
     rows = [
         (str(one.version), one.change, _content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
         for one in revisions
@@ -174,10 +167,8 @@ def _missing(desk: Desk, block: str) -> NotFound:
 
 
 def _tell(desk: Desk, block: Block, what: str) -> None:
-    if desk.out.json:
-        return desk.out.document(block)
     size = f"{len(block.content):,} characters"
-    desk.out.say(f"{block.block_type} in {desk.scope} {what} {size}, updated {_stamp(block)}")
+    desk.out.result(block, f"{block.block_type} in {desk.scope} {what} {size}, updated {_stamp(block)}")
 
 
 def _stamp(block: Block) -> str:
@@ -193,9 +184,9 @@ def _content(revision: Revision) -> str:
 
 sleep_app = group("sleep", lists=True)
 
-User = Annotated[str | None, typer.Option("--user", metavar="ID", help="Only conversations of this user.")]
-Conversation = Annotated[str, typer.Argument(metavar="CONVERSATION", help="As the list shows it.")]
-Whose = Annotated[str, typer.Option("--user", metavar="ID", help="The user of the conversation.")]
+User = Annotated[str | None, option("ID", "Only conversations of this user.")]
+Conversation = Annotated[str, argument("CONVERSATION", "As the list shows it.")]
+Whose = Annotated[str, option("ID", "The user of the conversation.")]
 
 
 @command(sleep_app, "list", example="memoranda sleep list --state dead")
@@ -204,17 +195,15 @@ def list_jobs(
     user: User = None,
     state: Annotated[
         Literal["waiting", "running", "done", "dead"] | None,
-        typer.Option("--state", metavar="STATE", help="Only jobs that are waiting, running, done or dead."),
+        option("STATE", "Only jobs that are waiting, running, done or dead."),
     ] = None,
 ) -> None:
     """List the jobs of conversations: done, waiting or failed."""
     from memoranda.sleep.worker import sleep_jobs
 
     found = sleep_jobs(desk.memory, user=user, state=state)
-    if desk.out.json:
-        return desk.out.document([_job(one) for one in found])
-    if not found:
-        return desk.out.remark("No jobs.")
+    if desk.out.answers([_job(one) for one in found], empty="No jobs."):
+        return
     rows = [
         (*_whose(one), one.state, str(one.attempts), desk.out.ago(one.finished_at or one.due_at), _outcome(one))
         for one in found
@@ -226,16 +215,10 @@ def list_jobs(
 @command(sleep_app, "run", example="memoranda sleep run --delay 5m")
 def run(
     desk: Desk,
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Only this conversation of --user, now.")
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user of --conversation.")] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Use this model instead of rules.")
-    ] = None,
-    delay: Annotated[
-        str, typer.Option("--delay", metavar="TIME", help="Silence before a conversation has settled; 0 is none.")
-    ] = "5m",
+    conversation: Annotated[str | None, option("ID", "Only this conversation of --user, now.")] = None,
+    user: Annotated[str | None, option("ID", "The user of --conversation.")] = None,
+    model: Annotated[str | None, option("NAME", "Use this model instead of rules.")] = None,
+    delay: Annotated[str, option("TIME", "Silence before a conversation has settled; 0 is none.")] = "5m",
 ) -> None:
     """Learn from the conversations that have settled.
 
@@ -276,9 +259,8 @@ def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
             hint="`memoranda sleep list` shows those that taught something",
         )
     changes = undo(desk.memory, conversation, user=user)
-    if desk.out.json:
-        return desk.out.document({"user": user, "conversation": conversation, "changes": changes})
-    _show(desk, user, conversation, changes, "nothing to remove")
+    if not desk.out.answers({"user": user, "conversation": conversation, "changes": changes}):
+        _show(desk, user, conversation, changes, "nothing to remove")
 
 
 @command(sleep_app, "forget", example="memoranda sleep forget c42 --user ada --yes")
@@ -314,9 +296,8 @@ def _run_one(desk: Desk, conversation: str, user: str, extractor: Extractor) -> 
 
     with desk.out.working("Consolidating"):
         done = run_sleep_time(desk.memory, conversation, user=user, extractor=extractor)
-    if desk.out.json:
-        return desk.out.document(done)
-    _show(desk, user, conversation, done.changes, "nothing new")
+    if not desk.out.answers(done):
+        _show(desk, user, conversation, done.changes, "nothing new")
 
 
 def _extractor(model: str | None) -> Extractor:

@@ -12,7 +12,7 @@ import typer
 
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, write_file
-from memoranda.cli.command import Desk, command, group
+from memoranda.cli.command import Desk, argument, command, flag, group, option
 from memoranda.cli.programs import (
     AGENTS,
     MACHINES,
@@ -32,13 +32,10 @@ from memoranda.model.text import quote
 
 if TYPE_CHECKING:
     from memoranda.abl import scripts
-    from memoranda.mashin.machine_tests import TestFailure
-    from memoranda.workflow.scripts import run
-
-
-if TYPE_CHECKING:
     from memoranda.lang.diagnostics import Diagnostic
     from memoranda.lang.source import Source
+    from memoranda.mashin.machine_tests import TestFailure
+    from memoranda.workflow.scripts import run
 
     Said: TypeAlias = tuple[Source, tuple[Diagnostic, ...]]
 
@@ -49,11 +46,10 @@ app = group()
 def check(
     desk: Desk,
     files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Agents, machines and workflows, such as hotel.abl and desk.yaml."),
+        list[str], argument("FILE...", "Agents, machines and workflows, such as hotel.abl and desk.yaml.")
     ],
     tools: Tools = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 for warnings.")] = False,
+    strict: Annotated[bool, flag("Also exit with 1 for warnings.", "--strict")] = False,
 ) -> None:
     """Check programs for errors.
 
@@ -85,10 +81,8 @@ def check(
 @command(app, "format", example="memoranda format hotel.abl --check")
 def format(
     desk: Desk,
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Agents and machines, such as hotel.abl and desk.mashin.")
-    ],
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
+    files: Annotated[list[str], argument("FILE...", "Agents and machines, such as hotel.abl and desk.mashin.")],
+    check: Annotated[bool, flag("Write nothing; exit with 1 if a file would change.", "--check")] = False,
 ) -> None:
     """Format programs in their canonical layout.
 
@@ -211,7 +205,7 @@ _NAMES = ("expected  ", "got  ", "hint  ", "trace  ")
 """Starts of the lines that explain a failure; continuation lines align with their text."""
 
 
-class _Case(NamedTuple):
+class Case(NamedTuple):
     """One test of any language: its failure for `--json`, and as text."""
 
     name: str
@@ -220,11 +214,11 @@ class _Case(NamedTuple):
     told: str | None
 
 
-class _Report(NamedTuple):
+class Report(NamedTuple):
     """The tests of one file."""
 
     file: str
-    cases: Sequence[_Case]
+    cases: Sequence[Case]
 
 
 @command(app, "test", example="memoranda test hotel.abl")
@@ -232,16 +226,12 @@ def test(
     desk: Desk,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...", help="Agents and workflows, whose tests are beside them, files of tests, or machines."
-        ),
+        argument("FILE...", "Agents and workflows, whose tests are beside them, files of tests, or machines."),
     ],
     tools: Tools = None,
     model: Model = None,
     machines: Machines = None,
-    junit: Annotated[
-        str | None, typer.Option("--junit", metavar="PATH", help="Write the results to this file as JUnit XML too.")
-    ] = None,
+    junit: Annotated[str | None, option("PATH", "Write the results to this file as JUnit XML too.")] = None,
 ) -> None:
     """Run the tests of agents, machines and workflows.
 
@@ -256,7 +246,7 @@ def test(
         found = dict.fromkeys(_find(name, kind) for name, kind in zip(files, kinds, strict=True))
         reports = [_run(one, tools=tools, model=model, machines=machines or []) for one in found]
     if junit is not None:
-        write_junit(junit, [_suite(report) for report in reports])
+        write_junit(junit, reports)
     _show(desk, reports)
     if any(case.told is not None for report in reports for case in report.cases):
         raise typer.Exit(1)
@@ -344,7 +334,7 @@ def _find(name: str, kind: Kind) -> _Tests:
 # running them
 
 
-def _run(tests: _Tests, *, tools: str | None, model: str | None, machines: list[str]) -> _Report:
+def _run(tests: _Tests, *, tools: str | None, model: str | None, machines: list[str]) -> Report:
     if tests.tested is None:
         return _verify_machine(tests.file, machines)
     if tests.tested == "agent":
@@ -352,17 +342,17 @@ def _run(tests: _Tests, *, tools: str | None, model: str | None, machines: list[
 
         talked = run_scripts(Path(tests.file), tools=tools, model=model)
         told = [
-            _Case(*_about(case), case.failure and _agent_failure(talked.path, case.failure)) for case in talked.cases
+            Case(*_about(case), case.failure and _agent_failure(talked.path, case.failure)) for case in talked.cases
         ]
-        return _Report(talked.path, told)
+        return Report(talked.path, told)
     from memoranda.workflow.scripts.run import run_scripts as run_workflow_scripts
 
     done = run_workflow_scripts(Path(tests.file), actions=tools, model=model)
-    told = [_Case(*_about(case), case.failure and _workflow_failure(done.path, case.failure)) for case in done.cases]
-    return _Report(done.path, told)
+    told = [Case(*_about(case), case.failure and _workflow_failure(done.path, case.failure)) for case in done.cases]
+    return Report(done.path, told)
 
 
-def _verify_machine(name: str, machines: list[str]) -> _Report:
+def _verify_machine(name: str, machines: list[str]) -> Report:
     from memoranda.api.memory import open as open_memory
     from memoranda.mashin.loader import load
 
@@ -370,9 +360,9 @@ def _verify_machine(name: str, machines: list[str]) -> _Report:
     with open_memory(":memory:") as memory:
         report = load(Path(name), memory=memory, machines=[Path(one) for one in machines]).test()
     cases = [
-        _Case(*_about(case), case.failure and _machine_failure(name, case.line, case.failure)) for case in report.cases
+        Case(*_about(case), case.failure and _machine_failure(name, case.line, case.failure)) for case in report.cases
     ]
-    return _Report(name, cases)
+    return Report(name, cases)
 
 
 def _about(case: Any) -> tuple[str, int, Any]:
@@ -382,7 +372,7 @@ def _about(case: Any) -> tuple[str, int, Any]:
 # what is printed
 
 
-def _show(desk: Desk, reports: Sequence[_Report]) -> None:
+def _show(desk: Desk, reports: Sequence[Report]) -> None:
     cases = [(report, case) for report in reports for case in report.cases]
     failed = sum(case.told is not None for _, case in cases)
     passed = len(cases) - failed
@@ -401,13 +391,9 @@ def _show(desk: Desk, reports: Sequence[_Report]) -> None:
     desk.out.say(f"{formats.count(passed, 'test')} passed" + (f", {failed:,} failed" if failed else ""))
 
 
-def _case_document(report: _Report, case: _Case) -> dict[str, Any]:
+def _case_document(report: Report, case: Case) -> dict[str, Any]:
     passed = case.told is None
     return {"file": report.file, "name": case.name, "line": case.line, "passed": passed, "failure": case.failure}
-
-
-def _suite(report: _Report) -> Suite:
-    return Suite(report.file, [Outcome(case.name, case.line, case.told) for case in report.cases])
 
 
 def _agent_failure(path: str, failure: scripts.Failure) -> str:
@@ -461,51 +447,27 @@ _UNSPEAKABLE = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Characters that XML cannot represent, not even as an escape."""
 
 
-class Outcome(NamedTuple):
-    """One test: its place, and its failure as text."""
-
-    name: str
-    line: int
-    failure: str | None
-
-
-class Suite(NamedTuple):
-    """The tests of one file."""
-
-    file: str
-    tests: Sequence[Outcome]
-
-
-def write_junit(path: str, suites: Sequence[Suite]) -> None:
+def write_junit(path: str, reports: Sequence[Report]) -> None:
     """Write JUnit XML with one suite for each test file."""
-    root = ElementTree.Element("testsuites", _counts([one for suite in suites for one in suite.tests]))
-    for suite in suites:
-        about = {"name": _xml_text(suite.file), **_counts(suite.tests)}
-        element = ElementTree.SubElement(root, "testsuite", about)
-        for test in suite.tests:
-            _add(element, suite.file, test)
+    root = ElementTree.Element("testsuites", _counts([case for report in reports for case in report.cases]))
+    for report in reports:
+        file = _xml_text(report.file)
+        suite = ElementTree.SubElement(root, "testsuite", {"name": file, **_counts(report.cases)})
+        for case in report.cases:
+            about = {"classname": file, "name": _xml_text(case.name), "file": file, "line": str(case.line)}
+            element = ElementTree.SubElement(suite, "testcase", about)
+            if case.told is not None:
+                told = _xml_text(case.told)
+                failure = ElementTree.SubElement(element, "failure", {"message": told.partition("\n")[0]})
+                failure.text = told
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode", xml_declaration=False)
     write_file(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
 
 
-def _counts(tests: Sequence[Outcome]) -> dict[str, str]:
-    failures = sum(test.failure is not None for test in tests)
-    return {"tests": str(len(tests)), "failures": str(failures), "errors": "0", "skipped": "0"}
-
-
-def _add(suite: ElementTree.Element, file: str, test: Outcome) -> None:
-    about = {
-        "classname": _xml_text(file),
-        "name": _xml_text(test.name),
-        "file": _xml_text(file),
-        "line": str(test.line),
-    }
-    case = ElementTree.SubElement(suite, "testcase", about)
-    if test.failure is not None:
-        told = _xml_text(test.failure)
-        failure = ElementTree.SubElement(case, "failure", {"message": told.partition("\n")[0]})
-        failure.text = told
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    failures = sum(case.told is not None for case in cases)
+    return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": "0"}
 
 
 def _xml_text(text: str) -> str:

@@ -23,96 +23,64 @@ if TYPE_CHECKING:
 KINDS = ("user", "agent", "project", "tree", "workflow", "thread", "run", "session")
 """The kinds of scope, each an option. Repeated here, because importing the model would slow every `--help`."""
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Show at most this many.")]
-AsOf = Annotated[
-    str | None, typer.Option("--as-of", metavar="MOMENT", help="As of this time: ISO 8601, UTC by default.")
-]
-Config = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: MEMORANDA_CONFIG.")
-]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, stored with the decision.")]
-Once = Annotated[
-    str | None,
-    typer.Option("--idempotency-key", metavar="TEXT", help="Do it only once for all calls with this key."),
-]
-Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Where the information comes from.")]
-Trace = Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")]
-Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Expire after 90s, 15m, 24h, 30d or 2w.")]
-Collection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="The collection, such as notes.")]
-AnyNamespace = Annotated[
-    str | None, typer.Option("--namespace", metavar="NAME", help="Only this namespace; by default all.")
-]
-Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="A namespace within the collection.")]
+
+def option(metavar: str | None, help: str, *names: str, **more: Any) -> Any:
+    """Return an option with a value; without names, it has the name of its parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def flag(help: str, *names: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(*names, help=help)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+Yes = Annotated[bool, flag("Do it without asking.", "--yes", "-y")]
+Limit = Annotated[int | None, option("N", "Show at most this many.")]
+AsOf = Annotated[str | None, option("MOMENT", "As of this time: ISO 8601, UTC by default.")]
+Config = Annotated[str | None, option("FILE", "Settings as TOML. Default: MEMORANDA_CONFIG.")]
+Reason = Annotated[str, option("TEXT", "The reason, stored with the decision.")]
+IdempotencyKey = Annotated[str | None, option("TEXT", "Do it only once for all calls with this key.")]
+Source = Annotated[str | None, option("TEXT", "Where the information comes from.")]
+Trace = Annotated[bool, flag("Show each step on stderr.", "--trace")]
+Ttl = Annotated[str | None, option("TIME", "Expire after 90s, 15m, 24h, 30d or 2w.")]
+Collection = Annotated[str, option("NAME", "The collection, such as notes.", "--collection", "-c")]
+AnyNamespace = Annotated[str | None, option("NAME", "Only this namespace; by default all.")]
+Namespace = Annotated[str, option("NAME", "A namespace within the collection.")]
 Metadata = Annotated[
-    list[str] | None,
-    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Metadata to filter by, as text; repeatable."),
+    list[str] | None, option("KEY=VALUE", "Metadata to filter by, as text; repeatable.", "--metadata", "-m")
 ]
-MetadataJson = Annotated[
-    str | None, typer.Option("--metadata-json", metavar="JSON", help='Metadata as JSON, such as {"account": "acme"}.')
-]
+MetadataJson = Annotated[str | None, option("JSON", 'Metadata as JSON, such as {"account": "acme"}.')]
 
 
-def _option(name: str, annotation: Any, default: Any = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _parameter(name: str, metavar: str, help: str) -> Parameter:
+    annotation = Annotated[str | None, option(metavar, help)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 COMMON = (
-    _option(
-        "db",
-        Annotated[
-            str | None,
-            typer.Option(
-                "--db", metavar="URL", help="The database. Default: MEMORANDA_DB, else memory.db in this folder."
-            ),
-        ],
+    _parameter("db", "URL", "The database. Default: MEMORANDA_DB, else memory.db in this folder."),
+    _parameter("tenant", "ID", "The tenant. Default: MEMORANDA_TENANT, else `default`."),
+    _parameter("actor", "NAME", "Act as this actor, with its permissions."),
+    Parameter(
+        "json",
+        Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, flag("Print one JSON document instead of text.", "--json")],
     ),
-    _option(
-        "tenant",
-        Annotated[
-            str | None,
-            typer.Option("--tenant", metavar="ID", help="The tenant. Default: MEMORANDA_TENANT, else `default`."),
-        ],
-    ),
-    _option(
-        "actor",
-        Annotated[
-            str | None,
-            typer.Option("--actor", metavar="NAME", help="Act as this actor, with its permissions."),
-        ],
-    ),
-    _option("json", Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")], False),
 )
 """Options of all commands."""
 
-EMBEDDER = (
-    _option(
-        "embedder",
-        Annotated[
-            str | None,
-            typer.Option(
-                "--embedder", metavar="NAME", help="The embedder. Default: MEMORANDA_EMBEDDER, else `wordllama`."
-            ),
-        ],
-    ),
-)
+EMBEDDER = (_parameter("embedder", "NAME", "The embedder. Default: MEMORANDA_EMBEDDER, else `wordllama`."),)
 """Options of commands that may embed text."""
 
 SCOPE = (
-    _option(
-        "scope",
-        Annotated[
-            str | None,
-            typer.Option("--scope", metavar="PATH", help="The scope, such as user:ada/agent:emails."),
-        ],
-    ),
-    *(
-        _option(
-            kind,
-            Annotated[str | None, typer.Option(f"--{kind}", metavar="ID", help=f"The memory of this {kind}.")],
-        )
-        for kind in KINDS
-    ),
+    _parameter("scope", "PATH", "The scope, such as user:ada/agent:emails."),
+    *(_parameter(kind, "ID", f"The memory of this {kind}.") for kind in KINDS),
 )
 """Options of commands that work in one scope; by default the tenant's shared scope."""
 

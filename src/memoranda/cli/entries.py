@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_filter, read_metadata, read_value
 from memoranda.cli.command import (
@@ -21,8 +19,11 @@ from memoranda.cli.command import (
     Source,
     Ttl,
     Yes,
+    argument,
     command,
+    flag,
     group,
+    option,
 )
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
@@ -45,17 +46,14 @@ app = group()
 )
 def remember(
     desk: Desk,
-    content: Annotated[str, typer.Argument(metavar="TEXT", help="Text; with --as-json, JSON; - reads stdin.")],
+    content: Annotated[str, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")],
     collection: Collection,
     namespace: Namespace = "",
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="TEXT", help="Replace the entry with this key, if any."),
-    ] = None,
+    key: Annotated[str | None, option("TEXT", "Replace the entry with this key, if any.")] = None,
     ttl: Ttl = None,
-    as_json: Annotated[bool, typer.Option("--as-json", help="Store TEXT as JSON.")] = False,
+    as_json: Annotated[bool, flag("Store TEXT as JSON.", "--as-json")] = False,
     source: Source = None,
 ) -> None:
     """Store a text so that recall finds it by meaning.
@@ -69,11 +67,10 @@ def remember(
     done = place.remember(
         read, collection=collection, metadata=labels, namespace=namespace, ttl=ttl, key=key, source=source
     )
-    if desk.out.json:
-        from memoranda.wire.codec import plain
+    from memoranda.wire.codec import plain
 
-        return desk.out.document({"tenant": desk.tenant, "scope": place.scope, **plain(done)})
-    desk.out.say(_became(desk, done, place.scope))
+    document = {"tenant": desk.tenant, "scope": place.scope, **plain(done)}
+    desk.out.result(document, _became(desk, done, place.scope))
 
 
 @command(app, "entries", scoped=True, example="memoranda entries --collection notes --user ada --limit 10")
@@ -81,28 +78,23 @@ def list_entries(
     desk: Desk,
     collection: Collection,
     namespace: AnyNamespace = None,
-    after: Annotated[
-        int, typer.Option("--after", min=0, metavar="N", help="Only entries after this sequence number.")
-    ] = 0,
+    after: Annotated[int, option("N", "Only entries after this sequence number.", min=0)] = 0,
     limit: Limit = None,
 ) -> None:
     """List entries in the order they were stored."""
     place = desk.place
     found = place.entries(collection=collection, namespace=namespace, after=after, limit=limit)
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark(f"No entries in {collection} of {place.scope}.")
-    _show(desk, found)
+    if not desk.out.answers(found, empty=f"No entries in {collection} of {place.scope}."):
+        _show(desk, found)
 
 
 @command(app, "forget", scoped=True, example="memoranda forget --key pricing --collection notes --user ada")
 def forget(
     desk: Desk,
     collection: Collection,
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="As `memoranda entries` shows it.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The entry under this key.")] = None,
-    namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="The namespace of the key.")] = "",
+    id: Annotated[str | None, argument("[ID]", "As `memoranda entries` shows it.")] = None,
+    key: Annotated[str | None, option("TEXT", "The entry under this key.")] = None,
+    namespace: Annotated[str, option("NAME", "The namespace of the key.")] = "",
 ) -> None:
     """Delete one entry, so that recalls no longer find it.
 
@@ -116,12 +108,11 @@ def forget(
             f"unknown entry {what} in `{collection}` of `{place.scope}`",
             hint="`memoranda entries` with the same options shows what is there",
         )
-    if desk.out.json:
-        named = {"id": id} if id is not None else {"namespace": namespace, "key": key}
-        return desk.out.document(
-            {"tenant": desk.tenant, "scope": place.scope, "collection": collection, **named, "forgotten": True}
-        )
-    desk.out.say(f"{key if id is None else id} is forgotten in {collection} of {place.scope}")
+    named = {"id": id} if id is not None else {"namespace": namespace, "key": key}
+    desk.out.result(
+        {"tenant": desk.tenant, "scope": place.scope, "collection": collection, **named, "forgotten": True},
+        f"{key if id is None else id} is forgotten in {collection} of {place.scope}",
+    )
 
 
 def _became(desk: Desk, done: Remembered, scope: Scope) -> str:
@@ -169,27 +160,19 @@ _BESIDE = "·"
 )
 def recall(
     desk: Desk,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or words; '' lists the newest.")],
+    query: Annotated[str, argument("QUERY", "A question or words; '' lists the newest.")],
     collection: Collection,
     namespace: AnyNamespace = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of matches.")] = 5,
-    threshold: Annotated[float, typer.Option("--threshold", metavar="SCORE", help="Minimum score, from 0 to 1.")] = 0.0,
-    filter: Annotated[
-        list[str] | None,
-        typer.Option("--filter", metavar="KEY=VALUE", help="Only entries with this metadata; repeatable."),
-    ] = None,
-    filter_json: Annotated[
-        str | None, typer.Option("--filter-json", metavar="JSON", help='Such as {"urgency": {"$gte": 3}}.')
-    ] = None,
+    limit: Annotated[int, option("N", "Maximum number of matches.")] = 5,
+    threshold: Annotated[float, option("SCORE", "Minimum score, from 0 to 1.")] = 0.0,
+    filter: Annotated[list[str] | None, option("KEY=VALUE", "Only entries with this metadata; repeatable.")] = None,
+    filter_json: Annotated[str | None, option("JSON", 'Such as {"urgency": {"$gte": 3}}.')] = None,
     mode: Annotated[
-        Literal["hybrid", "semantic", "keyword"],
-        typer.Option("--mode", metavar="MODE", help="hybrid (meaning and words), semantic or keyword."),
+        Literal["hybrid", "semantic", "keyword"], option("MODE", "hybrid (meaning and words), semantic or keyword.")
     ] = "hybrid",
     as_of: AsOf = None,
-    expand: Annotated[
-        int, typer.Option("--expand", metavar="N", help="Also show N neighbours before and after each match.")
-    ] = 0,
-    why: Annotated[bool, typer.Option("--why", help="Explain each match.")] = False,
+    expand: Annotated[int, option("N", "Also show N neighbours before and after each match.")] = 0,
+    why: Annotated[bool, flag("Explain each match.", "--why")] = False,
 ) -> None:
     """Find entries by meaning and by words.
 
@@ -270,18 +253,14 @@ def _beside(entries: Sequence[Entry]) -> str:
 
 collections_app = group("collections", lists=True)
 
-Name = Annotated[str, typer.Argument(metavar="COLLECTION", help="As `memoranda collections` shows it.")]
-To = typer.Option("--to", metavar="EMBEDDER", help="The other embedder, as for --embedder.")
+Name = Annotated[str, argument("COLLECTION", "As `memoranda collections` shows it.")]
+To = option("EMBEDDER", "The other embedder, as for --embedder.")
 
 
 @command(collections_app, "list", example="memoranda collections list --json")
 def list_collections(desk: Desk) -> None:
     """List all collections, with their embedders and sizes."""
     found = desk.memory.collections.list()
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark("No collections.")
     rows = [
         (
             one.name,
@@ -296,6 +275,8 @@ def list_collections(desk: Desk) -> None:
     columns = ("name", "embedder", "dimension", "entries", "namespaces", "moving to")
     if not any(one.moving_to for one in found):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
+    if desk.out.answers(found, empty="No collections."):
+        return
     desk.out.table(columns, rows, whole=("entries",), folded=("name", "embedder", "moving to"))
 
 
@@ -305,9 +286,10 @@ def delete(desk: Desk, name: Name, yes: Yes = False) -> None:
     desk.require_database()
     confirm(f"Delete the collection `{name}` with its entries in every scope? This cannot be undone.", yes=yes)
     entries = desk.memory.collections.delete(name)
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "collection": name, "deleted": True, "entries": entries})
-    desk.out.say(f"{name} is deleted, with {formats.count(entries, 'entry')}")
+    desk.out.result(
+        {"tenant": desk.tenant, "collection": name, "deleted": True, "entries": entries},
+        f"{name} is deleted, with {formats.count(entries, 'entry')}",
+    )
 
 
 @command(collections_app, "compare", embeds=True, example="memoranda collections compare notes --to onnx:models/minilm")
@@ -315,12 +297,8 @@ def compare(
     desk: Desk,
     name: Name,
     to: Annotated[str, To],
-    query: Annotated[
-        list[str] | None, typer.Option("--query", metavar="TEXT", help="A query to compare; repeatable.")
-    ] = None,
-    sample: Annotated[
-        int, typer.Option("--sample", min=1, metavar="N", help="Maximum number of entries to compare.")
-    ] = 500,
+    query: Annotated[list[str] | None, option("TEXT", "A query to compare; repeatable.")] = None,
+    sample: Annotated[int, option("N", "Maximum number of entries to compare.", min=1)] = 500,
 ) -> None:
     """Compare recall with another embedder; nothing is written.
 
@@ -329,9 +307,8 @@ def compare(
     """
     with desk.out.working("Comparing"):
         found = desk.memory.collections.compare(name, to, queries=query or (), sample=sample)
-    if desk.out.json:
-        return desk.out.document(found)
-    _show_comparison(desk, found)
+    if not desk.out.answers(found):
+        _show_comparison(desk, found)
 
 
 @command(collections_app, "reembed", embeds=True, example="memoranda collections reembed notes --to onnx:models/minilm")
@@ -339,8 +316,8 @@ def reembed(
     desk: Desk,
     name: Name,
     to: Annotated[str | None, To] = None,
-    give_up: Annotated[bool, typer.Option("--give-up", help="Abandon an unfinished move.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only compare, as `collections compare` does.")] = False,
+    give_up: Annotated[bool, flag("Abandon an unfinished move.", "--give-up")] = False,
+    dry_run: Annotated[bool, flag("Only compare, as `collections compare` does.", "--dry-run")] = False,
 ) -> None:
     """Move a collection to another embedder while it is in use.
 
@@ -354,18 +331,16 @@ def reembed(
                 hint=f"memoranda collections reembed {name} --give-up",
             )
         stayed = desk.memory.collections.give_up_reembedding(name)
-        if desk.out.json:
-            return desk.out.document(stayed)
-        return desk.out.say(f"{name} stays with {stayed.space.embedder}")
+        return desk.out.result(stayed, f"{name} stays with {stayed.space.embedder}")
     if to is None:
         raise UsageError("--to is missing", hint="Name the new embedder with --to, or pass --give-up")
     if dry_run:
         with desk.out.working("Comparing"):
             found = desk.memory.collections.compare(name, to)
-        if desk.out.json:
-            return desk.out.document(found)
-        _show_comparison(desk, found)
-        return desk.out.remark("Nothing was changed.")
+        if not desk.out.answers(found):
+            _show_comparison(desk, found)
+            desk.out.remark("Nothing was changed.")
+        return
     try:
         with desk.out.counting("Embedding") as told:
             moved = desk.memory.collections.reembed(name, to, progress=told)
@@ -373,9 +348,7 @@ def reembed(
         raise KeyboardInterrupt(
             "Interrupted. The same command continues where it stopped; --give-up abandons the move."
         ) from None
-    if desk.out.json:
-        return desk.out.document(moved)
-    desk.out.say(f"{name} is embedded by {moved.space.embedder} now")
+    desk.out.result(moved, f"{name} is embedded by {moved.space.embedder} now")
 
 
 def _show_comparison(desk: Desk, found: Comparison) -> None:

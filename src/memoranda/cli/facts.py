@@ -4,38 +4,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_schema, read_value
-from memoranda.cli.command import AsOf, Desk, Limit, Once, Source, Ttl, Yes, command, group
+from memoranda.cli.command import (
+    AsOf,
+    Desk,
+    IdempotencyKey,
+    Limit,
+    Source,
+    Ttl,
+    Yes,
+    argument,
+    command,
+    flag,
+    group,
+    option,
+)
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from memoranda import Definition, Fact, Revision
+    from memoranda import Fact, Revision
 
 
 app = group("facts")
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as profile.language.")]
-Expect = Annotated[
-    int | None,
-    typer.Option("--expect", metavar="N", help="Only if the fact is at this version; 0: only if there is none."),
-]
+Key = Annotated[str, argument("KEY", "Such as profile.language.")]
+Expect = Annotated[int | None, option("N", "Only if the fact is at this version; 0: only if there is none.")]
 
 
 @command(app, "set", scoped=True, creates=True, example="memoranda facts set profile.language en --user ada --ttl 90d")
 def set_fact(
     desk: Desk,
     key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Text; with --as-json, JSON; - reads stdin.")],
-    as_json: Annotated[bool, typer.Option("--as-json", help="Read VALUE as JSON instead of as text.")] = False,
+    value: Annotated[str, argument("VALUE", "Text; with --as-json, JSON; - reads stdin.")],
+    as_json: Annotated[bool, flag("Read VALUE as JSON instead of as text.", "--as-json")] = False,
     ttl: Ttl = None,
     expect: Expect = None,
-    domain: Annotated[str | None, typer.Option("--domain", metavar="NAME", help="A label to list by.")] = None,
+    domain: Annotated[str | None, option("NAME", "A label to list by.")] = None,
     source: Source = None,
-    idempotency_key: Once = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Write a fact; without --ttl it does not expire.
 
@@ -47,10 +55,8 @@ def set_fact(
     fact = desk.place.set(
         key, content, ttl=ttl, expect=expect, domain=domain, source=source, idempotency_key=idempotency_key
     )
-    if desk.out.json:
-        return desk.out.document(fact)
     expiry = f", expires {desk.out.ago(fact.expires_at)}" if fact.expires_at else ""
-    desk.out.say(f"{fact.key} is at version {fact.version} in {fact.scope}{expiry}")
+    desk.out.result(fact, f"{fact.key} is at version {fact.version} in {fact.scope}{expiry}")
 
 
 @command(app, "get", scoped=True, example="memoranda facts get profile.language --user ada --as-of 2026-04-30")
@@ -65,8 +71,8 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
     if fact is None:
         when = f" at {as_of}" if as_of else ""
         raise NotFound(f"unknown fact `{key}` in `{place.scope}`{when}", hint=_elsewhere(desk), key=key)
-    if desk.out.json:
-        return desk.out.document(fact)
+    if desk.out.answers(fact):
+        return
     desk.out.raw(fact.value if isinstance(fact.value, str) else formats.pretty_json(fact.value))
     if desk.out.on_terminal:
         desk.out.say(_about(desk, fact))
@@ -76,34 +82,32 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
 def list_facts(
     desk: Desk,
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only this key and those below: `profile` includes profile.name.")
+        str, argument("[PREFIX]", "Only this key and those below: `profile` includes profile.name.")
     ] = "",
-    domain: Annotated[str | None, typer.Option("--domain", metavar="NAME", help="Only this label.")] = None,
+    domain: Annotated[str | None, option("NAME", "Only this label.")] = None,
     as_of: AsOf = None,
     limit: Limit = None,
 ) -> None:
     """List the facts of one scope, ordered by key."""
     place = desk.place
     facts = place.list(prefix, domain=domain, as_of=as_of, limit=limit)
-    if desk.out.json:
-        return desk.out.document(facts)
-    if not facts:
-        below = f" at or below {prefix}" if prefix else ""
-        return desk.out.remark(f"No facts{below} in {place.scope}.")
-    show_facts(desk, facts)
+    below = f" at or below {prefix}" if prefix else ""
+    if not desk.out.answers(facts, empty=f"No facts{below} in {place.scope}."):
+        show_facts(desk, facts)
 
 
 @command(app, "delete", scoped=True, example="memoranda facts delete profile.language --user ada")
 def delete_fact(
-    desk: Desk, key: Key, expect: Expect = None, source: Source = None, idempotency_key: Once = None
+    desk: Desk, key: Key, expect: Expect = None, source: Source = None, idempotency_key: IdempotencyKey = None
 ) -> None:
     """Delete a fact. Its history stays; `memoranda erase` removes that too."""
     place = desk.place
     if not place.delete(key, expect=expect, source=source, idempotency_key=idempotency_key):
         raise NotFound(f"unknown fact `{key}` in `{place.scope}`", hint=_elsewhere(desk), key=key)
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": place.scope, "key": key, "deleted": True})
-    desk.out.say(f"{key} is deleted from {place.scope}")
+    desk.out.result(
+        {"tenant": desk.tenant, "scope": place.scope, "key": key, "deleted": True},
+        f"{key} is deleted from {place.scope}",
+    )
 
 
 @command(app, "history", scoped=True, example="memoranda facts history profile.language --user ada")
@@ -113,8 +117,8 @@ def show_history(desk: Desk, key: Key) -> None:
     revisions = place.history(key)
     if not revisions:
         raise NotFound(f"`{key}` has no history in `{place.scope}`", hint=_elsewhere(desk), key=key)
-    if desk.out.json:
-        return desk.out.document(revisions)
+    if desk.out.answers(revisions):
+        return
     rows = [
         (str(one.version), one.change, _content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
         for one in revisions
@@ -167,18 +171,14 @@ def _elsewhere(desk: Desk) -> str:
 
 definitions_app = group("definitions", lists=True)
 
-Which = Annotated[str, typer.Argument(metavar="DEFINITION", help="Its slug or id.")]
-Name = typer.Option("--name", metavar="TEXT", help="Its display name.")
-Slug = typer.Option("--slug", metavar="KEY", help="The key of its records: a-z, 0-9 and _.")
-Belongs = typer.Option(
-    "--scope",
-    metavar="KIND",
-    help="Where records belong: global, agent, workflow, thread, run, project, tree or session.",
-)
-RecordTtl = typer.Option("--ttl", metavar="TIME", help="How long records live: 24h, 30d…; default: for ever.")
-Mode = typer.Option("--mode", help="What a workflow's update does to a record: replace it, or merge into it.")
-Id = typer.Option("--id", metavar="UUID", help="The id that workflows use for it; generated by default.")
-Schema = typer.Option("--schema", metavar="FILE|JSON|-", help="A JSON schema: a file, the text itself, or stdin.")
+Which = Annotated[str, argument("DEFINITION", "Its slug or id.")]
+Name = option("TEXT", "Its display name.")
+Slug = option("KEY", "The key of its records: a-z, 0-9 and _.")
+Belongs = option("KIND", "Where records belong: global, agent, workflow, thread, run, project, tree or session.")
+RecordTtl = option("TIME", "How long records live: 24h, 30d…; default: for ever.")
+Mode = option(None, "What a workflow's update does to a record: replace it, or merge into it.")
+Id = option("UUID", "The id that workflows use for it; generated by default.")
+Schema = option("FILE|JSON|-", "A JSON schema: a file, the text itself, or stdin.")
 
 
 @command(
@@ -200,19 +200,15 @@ def create(
     """Create a definition. Objects are strict unless the schema says `additionalProperties`."""
     content = read_schema(schema)
     made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl, mode=mode, id=id)
-    if desk.out.json:
-        return desk.out.document(made)
-    desk.out.say(f"{made.slug} is defined as {made.id}")
+    desk.out.result(made, f"{made.slug} is defined as {made.id}")
 
 
 @command(definitions_app, "list", example="memoranda definitions list")
 def list_definitions(desk: Desk) -> None:
     """List all definitions, oldest first."""
     found = desk.memory.definitions.list()
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark("No definitions.")
+    if desk.out.answers(found, empty="No definitions."):
+        return
     rows = [(one.slug, one.name, one.scope, formats.duration(one.ttl), desk.out.ago(one.updated_at)) for one in found]
     desk.out.table(("slug", "name", "scope", "kept", "updated"), rows, folded=("slug",))
 
@@ -221,9 +217,19 @@ def list_definitions(desk: Desk) -> None:
 def show(desk: Desk, definition: Which) -> None:
     """Show one definition with its schema."""
     found = desk.memory.definitions.get(definition)
-    if desk.out.json:
-        return desk.out.document(found)
-    _show_definition(desk, found)
+    desk.out.details(
+        found,
+        [
+            ("slug", found.slug),
+            ("name", found.name),
+            ("id", found.id),
+            ("scope", found.scope),
+            ("kept", formats.duration(found.ttl)),
+            ("created", formats.exact(found.created_at)),
+            ("updated", formats.exact(found.updated_at)),
+            ("schema", formats.pretty_json(found.schema)),
+        ],
+    )
 
 
 @command(definitions_app, "update", example="memoranda definitions update profile --ttl 30d")
@@ -235,7 +241,7 @@ def update(
     schema: Annotated[str | None, Schema] = None,
     scope: Annotated[str | None, Belongs] = None,
     ttl: Annotated[str | None, RecordTtl] = None,
-    clear_ttl: Annotated[bool, typer.Option("--clear-ttl", help="Let future records not expire.")] = False,
+    clear_ttl: Annotated[bool, flag("Let future records not expire.", "--clear-ttl")] = False,
     mode: Annotated[Literal["replace", "merge"] | None, Mode] = None,
 ) -> None:
     """Change the given fields of a definition. Its records follow a changed slug."""
@@ -248,9 +254,7 @@ def update(
     changed = desk.memory.definitions.update(
         definition, name=name, slug=slug, schema=content, scope=scope, ttl=ttl, clear_ttl=clear_ttl, mode=mode
     )
-    if desk.out.json:
-        return desk.out.document(changed)
-    desk.out.say(f"{changed.slug} is changed")
+    desk.out.result(changed, f"{changed.slug} is changed")
 
 
 @command(definitions_app, "delete", example="memoranda definitions delete profile --yes")
@@ -259,58 +263,38 @@ def delete(desk: Desk, definition: Which, yes: Yes = False) -> None:
     desk.require_database()
     confirm(f"Delete the definition `{definition}` and all its records?", yes=yes)
     records = desk.memory.definitions.delete(definition)
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "definition": definition, "deleted": True, "records": records})
-    desk.out.say(f"{definition} is deleted, with {formats.count(records, 'record')}")
+    desk.out.result(
+        {"tenant": desk.tenant, "definition": definition, "deleted": True, "records": records},
+        f"{definition} is deleted, with {formats.count(records, 'record')}",
+    )
 
 
 @command(definitions_app, "records", example="memoranda definitions records profile")
 def records(desk: Desk, definition: Which, limit: Limit = None) -> None:
     """List the records of a definition in all scopes."""
     found = desk.memory.definitions.records(definition, limit=limit)
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark(f"No records of {definition}.")
-    show_facts(desk, found, with_scope=True)
-
-
-def _show_definition(desk: Desk, definition: Definition) -> None:
-    desk.out.pairs(
-        [
-            ("slug", definition.slug),
-            ("name", definition.name),
-            ("id", definition.id),
-            ("scope", definition.scope),
-            ("kept", formats.duration(definition.ttl)),
-            ("created", formats.exact(definition.created_at)),
-            ("updated", formats.exact(definition.updated_at)),
-            ("schema", formats.pretty_json(definition.schema)),
-        ]
-    )
+    if not desk.out.answers(found, empty=f"No records of {definition}."):
+        show_facts(desk, found, with_scope=True)
 
 
 sessions_app = group("sessions")
 
 
 @command(sessions_app, "start", scoped=True, creates=True, example="memoranda sessions start s1 --user ada")
-def start(
-    desk: Desk, id: Annotated[str, typer.Argument(metavar="ID", help="A new id, or that of a running session.")]
-) -> None:
+def start(desk: Desk, id: Annotated[str, argument("ID", "A new id, or that of a running session.")]) -> None:
     """Start a session, or continue it. The scope options name its owner: erasing the owner erases the session."""
     owner = desk.scope
     begun = desk.memory.at(owner).session(id)
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": begun.scope, "owner": owner.path or None})
-    desk.out.say(f"{begun.scope} runs for {owner}; write to it with --session {id}")
+    desk.out.result(
+        {"tenant": desk.tenant, "scope": begun.scope, "owner": owner.path or None},
+        f"{begun.scope} runs for {owner}; write to it with --session {id}",
+    )
 
 
 @command(sessions_app, "end", scoped=True, example="memoranda sessions end s1")
 def end(
     desk: Desk,
-    id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The session; a run or tree is named by the scope options.")
-    ] = None,
+    id: Annotated[str | None, argument("[ID]", "The session; a run or tree is named by the scope options.")] = None,
 ) -> None:
     """End a session, run or tree: its memory is deleted, and nothing can be written to it again."""
     if (id is not None) == desk.names_scope:
@@ -320,6 +304,7 @@ def end(
         )
     ending = desk.memory.scope(session=id) if id is not None else desk.place
     removed = ending.end()
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": ending.scope, "removed": removed})
-    desk.out.say(f"{ending.scope} has ended; removed: {formats.counts(removed) or 'nothing'}")
+    desk.out.result(
+        {"tenant": desk.tenant, "scope": ending.scope, "removed": removed},
+        f"{ending.scope} has ended; removed: {formats.counts(removed) or 'nothing'}",
+    )

@@ -12,11 +12,21 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
-import typer
-
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_metadata, unreadable
-from memoranda.cli.command import Collection, Desk, Metadata, MetadataJson, Namespace, Ttl, command, group
+from memoranda.cli.command import (
+    Collection,
+    Desk,
+    Metadata,
+    MetadataJson,
+    Namespace,
+    Ttl,
+    argument,
+    command,
+    flag,
+    group,
+    option,
+)
 from memoranda.cli.hints import hint_of
 from memoranda.errors import InvalidValue, MemorandaError, UsageError
 from memoranda.model.text import quote
@@ -75,7 +85,7 @@ class _Where:
 )
 def ingest(
     desk: Desk,
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Ending in .jsonl, .txt or .md.")],
+    files: Annotated[list[str], argument("FILE...", "Ending in .jsonl, .txt or .md.")],
     collection: Collection,
     namespace: Namespace = "",
     metadata: Metadata = None,
@@ -83,14 +93,10 @@ def ingest(
     ttl: Ttl = None,
     format: Annotated[
         Literal["jsonl", "text", "markdown"] | None,
-        typer.Option(
-            "--format", metavar="NAME", help="The format, if the ending does not tell: jsonl, text or markdown."
-        ),
+        option("NAME", "The format, if the ending does not tell: jsonl, text or markdown."),
     ] = None,
-    chunk: Annotated[
-        int, typer.Option("--chunk", min=1, metavar="N", help="Maximum number of characters of one part of a text.")
-    ] = 1_200,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only read and check; store nothing.")] = False,
+    chunk: Annotated[int, option("N", "Maximum number of characters of one part of a text.", min=1)] = 1_200,
+    dry_run: Annotated[bool, flag("Only read and check; store nothing.", "--dry-run")] = False,
 ) -> None:
     """Store the contents of files: JSON Lines, text and Markdown.
 

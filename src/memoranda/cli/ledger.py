@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.cli import formats
-from memoranda.cli.command import Desk, command, group
+from memoranda.cli.command import Desk, argument, command, flag, group, option
 from memoranda.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -23,10 +23,9 @@ _ANCHOR = re.compile(r"([0-9]{1,18}):([a-z0-9-]+:[0-9a-f]+)", re.ASCII)
 def verify(
     desk: Desk,
     anchor: Annotated[
-        str | None,
-        typer.Option("--anchor", metavar="LENGTH:HEAD", help="An earlier `ledger anchor`: detects a truncated ledger."),
+        str | None, option("LENGTH:HEAD", "An earlier `ledger anchor`: detects a truncated ledger.")
     ] = None,
-    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Verify the ledgers of all tenants.")] = False,
+    all_tenants: Annotated[bool, flag("Verify the ledgers of all tenants.", "--all-tenants")] = False,
 ) -> None:
     """Check that no event was changed, removed or reordered; exits with 1 and the first bad position otherwise."""
     expected = None if anchor is None else _parse_anchor(anchor)
@@ -53,14 +52,12 @@ def verify(
 @command(app, "tail", example="memoranda ledger tail -n 5")
 def tail(
     desk: Desk,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The number of events.")] = 20,
+    limit: Annotated[int, option("N", "The number of events.", "--limit", "-n", min=1)] = 20,
 ) -> None:
     """Show the newest events, oldest first."""
     events = desk.memory.ledger.tail(limit)
-    if desk.out.json:
-        return desk.out.document(events)
-    if not events:
-        return desk.out.remark("The ledger is empty.")
+    if desk.out.answers(events, empty="The ledger is empty."):
+        return
     rows = [
         (str(one.position), desk.out.ago(one.at), one.actor, one.effect, one.decision, _subject(one)) for one in events
     ]
@@ -71,9 +68,7 @@ def tail(
 @command(app, "show", example="memoranda ledger show 12")
 def show(
     desk: Desk,
-    what: Annotated[
-        str, typer.Argument(metavar="POSITION|RUN", help="A position, 1 being the first event; or the id of a run.")
-    ],
+    what: Annotated[str, argument("POSITION|RUN", "A position, 1 being the first event; or the id of a run.")],
 ) -> None:
     """Show all fields of one event, or the events of a run.
 
@@ -89,9 +84,27 @@ def show(
     events = desk.memory.ledger.events(start=position, limit=1)
     if not events or events[0].position != position:
         raise NotFound(f"unknown event at position `{position}`", hint="`memoranda ledger tail` shows the newest ones")
-    if desk.out.json:
-        return desk.out.document(events[0])
-    _show(desk, events[0])
+    event = events[0]
+    desk.out.details(
+        event,
+        [
+            ("position", str(event.position)),
+            ("at", formats.exact(event.at)),
+            ("actor", f"{event.actor} through {event.door}"),
+            ("effect", event.effect),
+            ("decision", event.decision),
+            ("scope", event.scope or "(shared)"),
+            ("key", event.key or ""),
+            ("resource", event.resource or ""),
+            ("version", "" if event.version is None else str(event.version)),
+            ("detail", formats.value(event.detail) if event.detail else ""),
+            ("text", "" if event.text is None else formats.value(event.text)),
+            ("content", event.content or ""),
+            ("epoch", str(event.epoch)),
+            ("previous", event.prev_hash),
+            ("hash", event.hash),
+        ],
+    )
 
 
 @command(app, "anchor", example="memoranda ledger anchor > anchor.txt")
@@ -99,9 +112,7 @@ def anchor(desk: Desk) -> None:
     """Print the ledger's length and head hash. Store it where the operator of the database has no access."""
     with desk.out.working("Verifying the ledger"):
         taken = desk.memory.ledger.anchor()
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "length": taken.length, "head": taken.head})
-    desk.out.say(f"{taken.length}:{taken.head}")
+    desk.out.result({"tenant": desk.tenant, "length": taken.length, "head": taken.head}, f"{taken.length}:{taken.head}")
 
 
 def _verify_all(desk: Desk) -> list[tuple[str, Verification]]:
@@ -132,25 +143,3 @@ def _subject(event: Event) -> str:
     if event.scope == f"run:{what}":  # what happened to a run, in its own scope
         return event.scope
     return f"{event.scope} {what}".strip()
-
-
-def _show(desk: Desk, event: Event) -> None:
-    desk.out.pairs(
-        [
-            ("position", str(event.position)),
-            ("at", formats.exact(event.at)),
-            ("actor", f"{event.actor} through {event.door}"),
-            ("effect", event.effect),
-            ("decision", event.decision),
-            ("scope", event.scope or "(shared)"),
-            ("key", event.key or ""),
-            ("resource", event.resource or ""),
-            ("version", "" if event.version is None else str(event.version)),
-            ("detail", formats.value(event.detail) if event.detail else ""),
-            ("text", "" if event.text is None else formats.value(event.text)),
-            ("content", event.content or ""),
-            ("epoch", str(event.epoch)),
-            ("previous", event.prev_hash),
-            ("hash", event.hash),
-        ]
-    )

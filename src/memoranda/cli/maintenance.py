@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memoranda.cli import formats
-from memoranda.cli.command import Config, Desk, Yes, command, group
+from memoranda.cli.command import Config, Desk, Yes, command, flag, group
 from memoranda.cli.output import confirm
 from memoranda.cli.settings import resolve_all
 from memoranda.errors import Busy, EmbedderError, StorageError, UsageError
@@ -36,8 +36,8 @@ def erase(desk: Desk, yes: Yes = False) -> None:
     desk.require_database()
     confirm(f"Erase everything of {scope} in tenant {desk.tenant}? This cannot be undone.", yes=yes)
     receipt = desk.memory.erase(**dict(scope.parts))
-    if desk.out.json:
-        return desk.out.document(receipt)
+    if desk.out.answers(receipt):
+        return
     desk.out.pairs(
         [
             ("erased", str(receipt.scope)),
@@ -58,9 +58,7 @@ def erase(desk: Desk, yes: Yes = False) -> None:
 @command(app, "sweep", example="memoranda sweep --scrub")
 def sweep(
     desk: Desk,
-    scrub: Annotated[
-        bool, typer.Option("--scrub", help="Also rewrite the file, so that no deleted text remains in it.")
-    ] = False,
+    scrub: Annotated[bool, flag("Also rewrite the file, so that no deleted text remains in it.", "--scrub")] = False,
 ) -> None:
     """Delete expired memory.
 
@@ -81,9 +79,10 @@ def sweep(
             hint="Run `memoranda sweep --scrub` again once they are done",
             removed=removed,
         )
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "removed": removed, "scrubbed": bool(scrubbed)})
-    desk.out.say(f"Removed: {formats.counts(removed) or 'nothing'}" + ("; the file is scrubbed" if scrubbed else ""))
+    desk.out.result(
+        {"tenant": desk.tenant, "removed": removed, "scrubbed": bool(scrubbed)},
+        f"Removed: {formats.counts(removed) or 'nothing'}" + ("; the file is scrubbed" if scrubbed else ""),
+    )
 
 
 _LOW = 100_000_000
@@ -170,10 +169,10 @@ def show_config(
 ) -> None:
     """Show each setting, the origin of its value, and its environment variable. Opens no database."""
     settings = resolve_all(desk.settings, config=config)
-    if desk.out.json:
-        return desk.out.document(
-            {one.name: {"value": one.shown, "origin": one.origin, "variable": one.variable} for one in settings.all}
-        )
+    if desk.out.answers(
+        {one.name: {"value": one.shown, "origin": one.origin, "variable": one.variable} for one in settings.all}
+    ):
+        return
     rows = [(one.name, _text(one.shown), one.origin, one.variable) for one in settings.all]
     desk.out.table(("setting", "value", "from", "variable"), rows, folded=("value",))
 

@@ -36,6 +36,26 @@ class Output:
         """Print the JSON document of this command, indented on a terminal."""
         _write_json(sys.stdout, value)
 
+    # for both
+
+    def result(self, document: Any, text: str) -> None:
+        """Print the result of a command: a document, or a line of text."""
+        self.document(document) if self.json else self.say(text)
+
+    def details(self, document: Any, rows: Iterable[tuple[str, str]]) -> None:
+        """Print one thing: a document, or names and values."""
+        self.document(document) if self.json else self.pairs(rows)
+
+    def answers(self, document: Any, *, empty: str = "") -> bool:
+        """Print the document, or the remark `empty` about an empty one; return False if people want to see it."""
+        if self.json:
+            self.document(document)
+        elif empty and not document:
+            self.remark(empty)
+        else:
+            return False
+        return True
+
     # for people
 
     @property

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from memoranda.cli.arguments import read_file
-from memoranda.cli.command import Desk
+from memoranda.cli.command import Desk, option
 from memoranda.errors import SourceError, UsageError
 from memoranda.model.text import quote
 
@@ -30,24 +30,14 @@ _KINDS: dict[Kind, tuple[str, ...]] = {
 
 Tools = Annotated[
     str | None,
-    typer.Option(
-        "--tools",
-        metavar="MODULE",
-        help="A Python file or module with the tools of an agent (its public functions) or the actions of a workflow.",
+    option(
+        "MODULE",
+        "A Python file or module with the tools of an agent (its public functions) or the actions of a workflow.",
     ),
 ]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="The model, such as openai:gpt-5.2."),
-]
-Machines = Annotated[
-    list[str] | None,
-    typer.Option("--machines", metavar="FILE", help="A machine that can be called; repeatable."),
-]
-Workflows = Annotated[
-    list[str] | None,
-    typer.Option("--workflows", metavar="FILE", help="A workflow that can be called; repeatable."),
-]
+Model = Annotated[str | None, option("NAME", "The model, such as openai:gpt-5.2.")]
+Machines = Annotated[list[str] | None, option("FILE", "A machine that can be called; repeatable.")]
+Workflows = Annotated[list[str] | None, option("FILE", "A workflow that can be called; repeatable.")]
 
 
 def kind_of(name: str) -> Kind | None:
@@ -79,9 +69,9 @@ def require_files(names: Iterable[str], *endings: str) -> None:
 
 def refuse_options(given: Mapping[str, Any], *, because: str, hint: str) -> None:
     """Raise `UsageError` for options that do not apply; options that were not given are None, False or empty."""
-    for option, value in given.items():
+    for name, value in given.items():
         if value is not None and value is not False and value != []:
-            raise UsageError(f"{option} is not for {because}", hint=hint, option=option)
+            raise UsageError(f"{name} is not for {because}", hint=hint, option=name)
 
 
 class Kit(NamedTuple):
@@ -95,13 +85,13 @@ class Kit(NamedTuple):
     @property
     def words(self) -> list[str]:
         """The options that give the same kit to another command."""
-        options = [
+        given = [
             *(("--machines", name) for name in self.machines),
             *(("--workflows", name) for name in self.workflows),
             ("--tools", self.tools),
             ("--model", self.model),
         ]
-        return [word for option, value in options if value is not None for word in (option, value)]
+        return [word for name, value in given if value is not None for word in (name, value)]
 
 
 def equip(

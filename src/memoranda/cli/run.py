@@ -9,11 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_object
-from memoranda.cli.command import Desk, Trace, command, group
+from memoranda.cli.command import Desk, Trace, argument, command, group, option
 from memoranda.cli.programs import (
     AGENTS,
     MACHINES,
@@ -55,60 +53,34 @@ _HINTS: dict[Kind, str] = {
 def run(
     desk: Desk,
     file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="An agent, as hotel.abl, a machine, as loans.mashin, or a workflow, as desk.yaml."
-        ),
+        str, argument("FILE", "An agent, as hotel.abl, a machine, as loans.mashin, or a workflow, as desk.yaml.")
     ],
     message: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "TEXT",
+            "Say this instead of chatting; repeat to say more. To a workflow it is the `text` of its input.",
             "--message",
             "-m",
-            metavar="TEXT",
-            help="Say this instead of chatting; repeat to say more. To a workflow it is the `text` of its input.",
         ),
     ] = None,
-    input: Annotated[
-        str | None,
-        typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @file, or - for stdin."),
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="The user who talks, or whose memory is used.")
-    ] = None,
-    thread: Annotated[
-        str | None,
-        typer.Option("--thread", metavar="ID", help="The conversation of a workflow; created if it does not exist."),
-    ] = None,
-    project: Annotated[
-        str | None, typer.Option("--project", metavar="ID", help="The project whose facts the agent uses.")
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Resume this session, or start it with this id.")
-    ] = None,
-    vars: Annotated[
-        str | None, typer.Option("--vars", metavar="JSON", help="Initial variables of a new session.")
-    ] = None,
+    input: Annotated[str | None, option("JSON", "The input: JSON, @file, or - for stdin.", "--input", "-i")] = None,
+    user: Annotated[str | None, option("ID", "The user who talks, or whose memory is used.")] = None,
+    thread: Annotated[str | None, option("ID", "The conversation of a workflow; created if it does not exist.")] = None,
+    project: Annotated[str | None, option("ID", "The project whose facts the agent uses.")] = None,
+    session: Annotated[str | None, option("ID", "Resume this session, or start it with this id.")] = None,
+    vars: Annotated[str | None, option("JSON", "Initial variables of a new session.")] = None,
     tools: Tools = None,
-    agents: Annotated[
-        list[str] | None,
-        typer.Option("--agents", metavar="FILE", help="An agent to hand over to; repeatable."),
-    ] = None,
+    agents: Annotated[list[str] | None, option("FILE", "An agent to hand over to; repeatable.")] = None,
     machines: Machines = None,
     workflows: Workflows = None,
     model: Model = None,
     mode: Annotated[
         Literal["live", "test"] | None,
-        typer.Option("--mode", help="In a test, a machine stores nothing and calls no model. Default: live."),
+        option(None, "In a test, a machine stores nothing and calls no model. Default: live."),
     ] = None,
-    budget_tokens: Annotated[
-        int | None,
-        typer.Option("--budget-tokens", min=0, metavar="N", help="Maximum number of model tokens of a run."),
-    ] = None,
-    budget_model_calls: Annotated[
-        int | None,
-        typer.Option("--budget-model-calls", min=0, metavar="N", help="Maximum number of model calls of a run."),
-    ] = None,
+    budget_tokens: Annotated[int | None, option("N", "Maximum number of model tokens of a run.", min=0)] = None,
+    budget_model_calls: Annotated[int | None, option("N", "Maximum number of model calls of a run.", min=0)] = None,
     trace: Trace = False,
 ) -> None:
     """Chat with an agent, or run a machine or a workflow.
@@ -138,7 +110,7 @@ def run(
         "--budget-model-calls": budget_model_calls,
         "--trace": trace,
     }
-    others = {option: value for option, value in given.items() if option not in _OPTIONS[kind]}
+    others = {name: value for name, value in given.items() if name not in _OPTIONS[kind]}
     refuse_options(others, because=kind, hint=_HINTS[kind])
     if kind == "an agent":
         return talk(
@@ -235,12 +207,12 @@ def _begin(
 
 def _ensure_same(session: Session, *, user: str | None, project: str | None, vars: dict[str, Any]) -> None:
     """Raise `UsageError` if the session is of another user or project, or --vars are given."""
-    for option, asked, actual in (("--user", user, session.user), ("--project", project, session.project)):
+    for name, asked, actual in (("--user", user, session.user), ("--project", project, session.project)):
         if asked is not None and asked != actual:
             raise UsageError(
                 f"the session {quote(session.id)} was started for {quote(actual) if actual else 'no user'}, not for "
                 f"{quote(asked)}",
-                hint=f"Remove {option} to resume it, or --session to start another",
+                hint=f"Remove {name} to resume it, or --session to start another",
                 value=asked,
             )
     if vars:

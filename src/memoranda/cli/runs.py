@@ -8,7 +8,7 @@ import typer
 
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_json
-from memoranda.cli.command import Desk, Reason, Trace, command, group
+from memoranda.cli.command import Desk, Reason, Trace, argument, command, flag, group, option
 from memoranda.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
 from memoranda.cli.run_results import command_for, find, find_machine, program_name, show_result
 from memoranda.errors import Conflict, UsageError
@@ -28,25 +28,20 @@ runs_app = group("runs", lists=True)
 @command(runs_app, "list", example="memoranda runs list --program answer --status waiting")
 def list_runs(
     desk: Desk,
-    program: Annotated[
-        str | None, typer.Option("--program", metavar="NAME", help="Only runs of this machine or workflow.")
-    ] = None,
+    program: Annotated[str | None, option("NAME", "Only runs of this machine or workflow.")] = None,
     language: Annotated[
-        Literal["mashin", "workflow"] | None,
-        typer.Option("--language", metavar="NAME", help="Only runs of mashin or workflow programs."),
+        Literal["mashin", "workflow"] | None, option("NAME", "Only runs of mashin or workflow programs.")
     ] = None,
     status: Annotated[
         Literal["running", "waiting", "completed", "failed", "cancelled"] | None,
-        typer.Option("--status", metavar="STATUS", help="running, waiting, completed, failed or cancelled."),
+        option("STATUS", "running, waiting, completed, failed or cancelled."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="Maximum number of runs.")] = 20,
+    limit: Annotated[int, option("N", "Maximum number of runs.", min=1)] = 20,
 ) -> None:
     """List runs and their status, newest first."""
     found = desk.memory.runs.list(program=program, language=language, status=status, limit=limit)
-    if desk.out.json:
-        return desk.out.document(found)
-    if not found:
-        return desk.out.remark("No runs.")
+    if desk.out.answers(found, empty="No runs."):
+        return
     from memoranda.runs.program import PROGRAM_WORDS
 
     rows = [
@@ -60,7 +55,7 @@ def list_runs(
 @command(runs_app, "show", example="memoranda runs show run_01a1…")
 def show_run(
     desk: Desk,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="As the list shows it.")],
+    run: Annotated[str, argument("RUN", "As the list shows it.")],
 ) -> None:
     """Show one run, and verify its events."""
     found = desk.memory.runs.get(run)
@@ -132,15 +127,15 @@ def _what(event: RunEvent) -> str:
 
 app = group()
 
-Which = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `memoranda runs` shows it.")]
+Which = Annotated[str, argument("RUN", "The run's id, as `memoranda runs` shows it.")]
 
 
 @command(app, "approve", embeds=True, example="memoranda approve run_01a1… save_note --reason 'as agreed'")
 def approve(
     desk: Desk,
     run: Which,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="The waiting step.")],
-    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
+    step: Annotated[str, argument("STEP", "The waiting step.")],
+    refuse: Annotated[bool, flag("Refuse it instead.", "--refuse")] = False,
     reason: Reason = "",
     machines: Machines = None,
     model: Model = None,
@@ -180,14 +175,8 @@ def approve(
 def resume(
     desk: Desk,
     run: Which,
-    payload: Annotated[
-        str | None,
-        typer.Option("--payload", metavar="JSON", help="The event it waits for: JSON, @file, or - for stdin."),
-    ] = None,
-    message: Annotated[
-        str | None,
-        typer.Option("--message", "-m", metavar="TEXT", help="The event it waits for, as text."),
-    ] = None,
+    payload: Annotated[str | None, option("JSON", "The event it waits for: JSON, @file, or - for stdin.")] = None,
+    message: Annotated[str | None, option("TEXT", "The event it waits for, as text.", "--message", "-m")] = None,
     machines: Machines = None,
     workflows: Workflows = None,
     tools: Tools = None,
@@ -223,9 +212,7 @@ def cancel(
     desk: Desk,
     run: Which,
     reason: Reason = "",
-    force: Annotated[
-        bool, typer.Option("--force", help="Also cancel a running one, whose process may have ended.")
-    ] = False,
+    force: Annotated[bool, flag("Also cancel a running one, whose process may have ended.", "--force")] = False,
 ) -> None:
     """Cancel a waiting run, and delete its own memory."""
     kit = equip()
@@ -324,19 +311,10 @@ def _over(run: Run) -> Conflict:
 @command(app, "replay", example="memoranda replay run_01a1… --deny memory.write")
 def replay(
     desk: Desk,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `memoranda runs` shows it.")],
-    deny: Annotated[
-        list[str] | None,
-        typer.Option("--deny", metavar="CAPABILITY", help="What if this had been denied? Repeatable."),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow", metavar="CAPABILITY", help="What if this had been allowed? Repeatable."),
-    ] = None,
-    approve: Annotated[
-        list[str] | None,
-        typer.Option("--approve", metavar="CAPABILITY", help="What if this had needed approval? Repeatable."),
-    ] = None,
+    run: Annotated[str, argument("RUN", "The run's id, as `memoranda runs` shows it.")],
+    deny: Annotated[list[str] | None, option("CAPABILITY", "What if this had been denied? Repeatable.")] = None,
+    allow: Annotated[list[str] | None, option("CAPABILITY", "What if this had been allowed? Repeatable.")] = None,
+    approve: Annotated[list[str] | None, option("CAPABILITY", "What if this had needed approval? Repeatable.")] = None,
 ) -> None:
     """Replay the steps of a run from its record.
 

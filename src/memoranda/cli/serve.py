@@ -7,9 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from memoranda.cli.command import Config, Desk, command, group, lacking
+from memoranda.cli.command import Config, Desk, command, flag, group, lacking, option
 from memoranda.cli.settings import resolve_server
 from memoranda.errors import UsageError
 
@@ -24,22 +22,15 @@ app = group()
 @command(app, "serve", creates=True, embeds=True, example="memoranda serve --db team.db --port 8765 --workers 4")
 def serve(
     desk: Desk,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="The number of processes.")] = None,
+    host: Annotated[str | None, option("ADDRESS", "The address to listen on.")] = None,
+    port: Annotated[int | None, option("N", "The port to listen on; 0 takes a free one.")] = None,
+    workers: Annotated[int | None, option("N", "The number of processes.")] = None,
     sleep: Annotated[
-        bool | None,
-        typer.Option("--sleep/--no-sleep", help="Learn from conversations that have settled. Default: yes."),
+        bool | None, flag("Learn from conversations that have settled. Default: yes.", "--sleep/--no-sleep")
     ] = None,
     egress_allow: Annotated[
         list[str] | None,
-        typer.Option(
-            "--egress-allow",
-            metavar="HOST",
-            help="A host, address or network that programs may reach besides the public internet; repeatable.",
-        ),
+        option("HOST", "A host, address or network that programs may reach besides the public internet; repeatable."),
     ] = None,
     config: Config = None,
 ) -> None:
@@ -78,14 +69,11 @@ def serve(
 @command(app, "mcp", creates=True, embeds=True, example="memoranda mcp --db memory.db --user ada --agent emails")
 def mcp(
     desk: Desk,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user whose memory is served.")] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="The agent that calls; it also has a memory of its own.")
-    ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no writes.")] = False,
+    user: Annotated[str | None, option("ID", "The user whose memory is served.")] = None,
+    agent: Annotated[str | None, option("ID", "The agent that calls; it also has a memory of its own.")] = None,
+    read_only: Annotated[bool, flag("Allow no writes.", "--read-only")] = False,
     url: Annotated[
-        str | None,
-        typer.Option("--url", metavar="URL", help="A server instead of a database, with the key in MEMORANDA_API_KEY."),
+        str | None, option("URL", "A server instead of a database, with the key in MEMORANDA_API_KEY.")
     ] = None,
 ) -> None:
     """Serve an MCP client over stdin and stdout.

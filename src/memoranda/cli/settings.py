@@ -41,6 +41,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     name: get_args(hint) for name, hint in get_type_hints(ServerSettings).items() if get_origin(hint) is Literal
 }
 """The choices of settings that have some."""
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _LONGEST_WAIT = 86_400
 
 
@@ -137,19 +138,9 @@ def _resolve_one(
 def _parse(name: str, text: str, default: Any) -> Any:
     """Parse an environment variable, in the type of the default."""
     if isinstance(default, bool):
-        known = {
-            "1": True,
-            "true": True,
-            "yes": True,
-            "on": True,
-            "0": False,
-            "false": False,
-            "no": False,
-            "off": False,
-        }
-        if text.lower() not in known:
+        if text.lower() not in (*_TRUE, *_FALSE):
             raise UsageError(f"`{text}` in {VARIABLES[name]} is neither true nor false", hint="Set it to true or false")
-        return known[text.lower()]
+        return text.lower() in _TRUE
     if isinstance(default, int | float):
         try:
             number = type(default)(text)

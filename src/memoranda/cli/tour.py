@@ -12,9 +12,7 @@ from tempfile import TemporaryDirectory
 from textwrap import fill, indent
 from typing import Annotated, NamedTuple
 
-import typer
-
-from memoranda.cli.command import group
+from memoranda.cli.command import flag, group
 from memoranda.cli.output import Output
 
 app = group()
@@ -24,7 +22,7 @@ _WIDTH = 80
 
 @app.command("tour", epilog="\b\nExample:\n  memoranda tour --all | less")
 def tour(
-    straight: Annotated[bool, typer.Option("--all", help="Show everything without pauses.")] = False,
+    straight: Annotated[bool, flag("Show everything without pauses.", "--all")] = False,
 ) -> None:
     """Show the whole product in two minutes, with a temporary memory.
 

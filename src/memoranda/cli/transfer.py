@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from memoranda.cli import formats
 from memoranda.cli.arguments import STDIN, read_file, read_stdin, unreadable, write_file
-from memoranda.cli.command import Desk, command, group
+from memoranda.cli.command import Desk, argument, command, group, option
 from memoranda.cli.programs import WORKFLOWS, require_ending, showing_faults
 from memoranda.errors import Unavailable, UsageError
 from memoranda.model.text import quote
@@ -24,9 +22,7 @@ app = group()
 
 
 @command(app, "export", scoped=True, example="memoranda export ada.jsonl --user ada")
-def export(
-    desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; replaced if it exists.")]
-) -> None:
+def export(desk: Desk, file: Annotated[Path, argument("FILE", "The file; replaced if it exists.")]) -> None:
     """Export facts, entries and definitions to a file.
 
     The file has one JSON object per line: everything active at and below the scope, by default the whole tenant, and
@@ -44,15 +40,16 @@ def export(
             hint="Name a file in a folder that exists and has space",
             path=str(file),
         ) from None
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": scope, "file": str(file), "written": written})
     whose = scope if scope.path else f"tenant {desk.tenant}"
-    desk.out.say(f"{formats.count(written, 'item')} of {whose} written to {file}")
+    desk.out.result(
+        {"tenant": desk.tenant, "scope": scope, "file": str(file), "written": written},
+        f"{formats.count(written, 'item')} of {whose} written to {file}",
+    )
 
 
 @command(app, "import", creates=True, embeds=True, example="memoranda import ada.jsonl")
 def import_file(
-    desk: Desk, file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `memoranda export`; - is stdin.")]
+    desk: Desk, file: Annotated[str, argument("FILE", "A file of `memoranda export`; - is stdin.")]
 ) -> None:
     """Import an export, all or nothing.
 
@@ -96,10 +93,8 @@ workflows_app = group("workflows")
 @command(workflows_app, "export", example="memoranda workflows export desk.yaml --out desk.json")
 def export_bundle(
     desk: Desk,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A workflow, such as desk.yaml.")],
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="BUNDLE", help="The file to write; an existing one is replaced.")
-    ] = None,
+    file: Annotated[str, argument("FILE", "A workflow, such as desk.yaml.")],
+    out: Annotated[str | None, option("BUNDLE", "The file to write; an existing one is replaced.")] = None,
 ) -> None:
     """Write a workflow and its definitions as one bundle, a JSON document.
 
@@ -116,21 +111,16 @@ def export_bundle(
         return desk.out.document(bundle)
     write_file(out, formats.pretty_json(bundle) + "\n")
     slugs = list(bundle["definitions"])
-    if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "file": out, "definitions": slugs})
-    desk.out.say(f"{file} is written to {out} {_with(slugs)}")
+    desk.out.result(
+        {"tenant": desk.tenant, "file": out, "definitions": slugs}, f"{file} is written to {out} {_with(slugs)}"
+    )
 
 
 @command(workflows_app, "import", creates=True, example="memoranda workflows import desk.json --out desk.yaml")
 def import_bundle(
     desk: Desk,
-    bundle: Annotated[
-        str, typer.Argument(metavar="BUNDLE", help="A file of `memoranda workflows export`; - is stdin.")
-    ],
-    out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="The file to write; an existing one is replaced."),
-    ] = None,
+    bundle: Annotated[str, argument("BUNDLE", "A file of `memoranda workflows export`; - is stdin.")],
+    out: Annotated[str | None, option("FILE", "The file to write; an existing one is replaced.")] = None,
 ) -> None:
     """Create the missing definitions of a bundle, and write its workflow with the ids of this memory.
 
