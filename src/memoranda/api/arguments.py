@@ -1,22 +1,17 @@
-"""Arguments of remember and recall: checking them, and making items and effects of them."""
+"""Checks of the arguments of remember and recall."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 
 from memoranda.engine.entries import Item
-from memoranda.engine.recall import Recall
 from memoranda.errors import Hint, InvalidValue, LimitExceeded, UsageError
-from memoranda.model.clock import parse_moment
-from memoranda.model.entry import Mode, check_mode, check_threshold
 from memoranda.model.limits import Limits, check_count, larger_limit
 from memoranda.model.names import check_key, check_label, collection_key, require_label
-from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode_checked
 
@@ -68,47 +63,6 @@ def check_says_something(content: Any) -> None:
         raise InvalidValue("the content to remember is empty", hint="Pass text or JSON that says something", path="$")
 
 
-def recall_effect(
-    scope: Scope,
-    query: str,
-    limits: Limits,
-    *,
-    collection: str,
-    namespace: str | None,
-    limit: int,
-    threshold: float,
-    filter: Mapping[str, Any] | None,
-    as_of: datetime | str | None,
-    mode: Mode,
-    expand: int,
-    offset: int = 0,
-    max_bytes: int | None = None,
-) -> Recall:
-    """Return the effect of a recall, or raise what is wrong with the arguments."""
-    from memoranda.retrieval.filter import parse_filter
-
-    check_query(query, limits)
-    _check_limit("limit", limit, limits, path="limit")
-    _check_limit("number of neighbours", expand, limits, path="expand")
-    check_count("offset", offset, path="offset")
-    check_count("number of bytes", max_bytes, least=1)
-    parse_filter(filter)
-    return Recall(
-        scope=scope,
-        collection=check_collection(collection),
-        namespace=check_namespace(namespace),
-        query=query,
-        limit=limit,
-        threshold=check_threshold(threshold),
-        filter=None if filter is None else dict(filter),
-        as_of=None if as_of is None else parse_moment(as_of),
-        mode=check_mode(mode),
-        expand=expand,
-        offset=offset,
-        max_bytes=max_bytes,
-    )
-
-
 def check_query(query: str, limits: Limits) -> None:
     """Raise what is wrong with a query: it has to be text, not longer than an entry."""
     if not isinstance(cast(object, query), str):
@@ -130,7 +84,8 @@ def check_query(query: str, limits: Limits) -> None:
         )
 
 
-def _check_limit(what: str, number: Any, limits: Limits, *, path: str) -> None:
+def check_recall_limit(what: str, number: Any, limits: Limits, *, path: str) -> None:
+    """Raise what is wrong with a number of matches or neighbours: it is a whole number below the limit."""
     if number is None:
         raise UsageError(f"None is not a {what}", hint="Pass a whole number, or leave it out", path=path)
     check_count(what, number, path=path)

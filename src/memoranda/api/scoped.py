@@ -18,18 +18,20 @@ from memoranda.api.arguments import (
     check_metadata,
     check_namespace,
     check_own_namespace,
+    check_query,
+    check_recall_limit,
     check_says_something,
     make_item,
-    recall_effect,
 )
 from memoranda.api.blocks import Blocks, history_effect
 from memoranda.engine.entries import Forget, Item, ListEntries, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
+from memoranda.engine.recall import Recall
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, Hint, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
-from memoranda.model.entry import Entry, Mode, Recalled, Remembered
+from memoranda.model.entry import Entry, Mode, Recalled, Remembered, check_mode, check_threshold
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_key, check_label, check_own_key
@@ -390,17 +392,24 @@ class ScopedMemory:
         ...     [match.content for match in found.results]
         ['Tenmoku turns black']
         """
-        effect = recall_effect(
-            self.scope,
-            query,
-            self._gate.limits,
-            collection=collection,
-            namespace=namespace,
+        from memoranda.retrieval.filter import parse_filter
+
+        check_query(query, self._gate.limits)
+        check_recall_limit("limit", limit, self._gate.limits, path="limit")
+        check_recall_limit("number of neighbours", expand, self._gate.limits, path="expand")
+        check_count("offset", offset, path="offset")
+        check_count("number of bytes", max_bytes, least=1)
+        parse_filter(filter)
+        effect = Recall(
+            scope=self.scope,
+            collection=check_collection(collection),
+            namespace=check_namespace(namespace),
+            query=query,
             limit=limit,
-            threshold=threshold,
-            filter=filter,
-            as_of=as_of,
-            mode=mode,
+            threshold=check_threshold(threshold),
+            filter=None if filter is None else dict(filter),
+            as_of=None if as_of is None else parse_moment(as_of),
+            mode=check_mode(mode),
             expand=expand,
             offset=offset,
             max_bytes=max_bytes,

@@ -244,14 +244,5 @@ def _encode_event(event: ChatEvent) -> bytes:
 
 
 def _event_json(event: TurnEvent) -> ChatEvent:
-    return ChatEvent(
-        type=event.type,
-        seq=event.seq,
-        conversation_id=event.conversation_id,
-        message_id=event.message_id,
-        content=event.content,
-        call_id=event.call_id,
-        tool=event.tool,
-        timestamp=event.at,
-        metadata=event.metadata,
-    )
+    fields = msgspec.structs.asdict(event)
+    return ChatEvent(timestamp=fields.pop("at"), **fields)

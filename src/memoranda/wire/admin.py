@@ -12,6 +12,7 @@ from memoranda.model.event import Verification as Verification
 from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
 from memoranda.model.transfer import Imported as Imported
+from memoranda.wire.codec import plain
 
 Role = Literal["admin", "member", "reader"]
 """The role of a key."""
@@ -97,16 +98,7 @@ class Grants(msgspec.Struct, frozen=True, kw_only=True):
 
 def grant_json(grant: StoredGrant) -> Grant:
     """Return a grant as its wire type."""
-    rule = grant.rule
-    return Grant(
-        id=grant.id,
-        tenant=grant.tenant,
-        actor=grant.actor,
-        capability=rule.capability,
-        level=rule.level,
-        scope=None if rule.scope is None else rule.scope.path,
-        path=rule.path,
-    )
+    return Grant(**plain(grant))
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):

@@ -435,16 +435,9 @@ class AsyncCollectionCalls(AsyncCalls):
         sent = [item_object(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
-        done = await self._call(
-            AllRemembered,
-            "POST",
-            "collections",
-            collection,
-            "entries",
-            query=parameters(scope=scope),
-            body=body(items=sent, namespace=namespace, **asked),
-        )
-        return done.remembered
+        query, content = parameters(scope=scope), body(items=sent, namespace=namespace, **asked)
+        segments = ("collections", collection, "entries")
+        return (await self._call(AllRemembered, "POST", *segments, query=query, body=content)).remembered
 
     async def remember_text(
         self,
@@ -460,16 +453,9 @@ class AsyncCollectionCalls(AsyncCalls):
     ) -> builtins.list[Remembered]:
         """Store a long text in chunks of at most `chunk` characters, split between paragraphs or sentences."""
         asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
-        done = await self._call(
-            AllRemembered,
-            "POST",
-            "collections",
-            collection,
-            "texts",
-            query=parameters(scope=scope),
-            body=body(text=text, chunk=chunk, namespace=namespace, **asked),
-        )
-        return done.remembered
+        query, content = parameters(scope=scope), body(text=text, chunk=chunk, namespace=namespace, **asked)
+        segments = ("collections", collection, "texts")
+        return (await self._call(AllRemembered, "POST", *segments, query=query, body=content)).remembered
 
     async def recall(
         self,
@@ -491,16 +477,8 @@ class AsyncCollectionCalls(AsyncCalls):
         results: builtins.list[Match] = []
         after: str | None = None
         while True:
-            found = await self._call(
-                Recalled,
-                "POST",
-                "collections",
-                collection,
-                "recall",
-                query=parameters(scope=scope, after=after),
-                body=body(**asked),
-                repeatable=True,
-            )
+            options = {"query": parameters(scope=scope, after=after), "body": body(**asked), "repeatable": True}
+            found = await self._call(Recalled, "POST", "collections", collection, "recall", **options)
             results += found.results
             after = found.next
             if after is None:

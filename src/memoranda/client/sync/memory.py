@@ -434,16 +434,9 @@ class CollectionCalls(Calls):
         sent = [item_object(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
-        done = self._call(
-            AllRemembered,
-            "POST",
-            "collections",
-            collection,
-            "entries",
-            query=parameters(scope=scope),
-            body=body(items=sent, namespace=namespace, **asked),
-        )
-        return done.remembered
+        query, content = parameters(scope=scope), body(items=sent, namespace=namespace, **asked)
+        segments = ("collections", collection, "entries")
+        return (self._call(AllRemembered, "POST", *segments, query=query, body=content)).remembered
 
     def remember_text(
         self,
@@ -459,16 +452,9 @@ class CollectionCalls(Calls):
     ) -> builtins.list[Remembered]:
         """Store a long text in chunks of at most `chunk` characters, split between paragraphs or sentences."""
         asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
-        done = self._call(
-            AllRemembered,
-            "POST",
-            "collections",
-            collection,
-            "texts",
-            query=parameters(scope=scope),
-            body=body(text=text, chunk=chunk, namespace=namespace, **asked),
-        )
-        return done.remembered
+        query, content = parameters(scope=scope), body(text=text, chunk=chunk, namespace=namespace, **asked)
+        segments = ("collections", collection, "texts")
+        return (self._call(AllRemembered, "POST", *segments, query=query, body=content)).remembered
 
     def recall(
         self,
@@ -490,16 +476,8 @@ class CollectionCalls(Calls):
         results: builtins.list[Match] = []
         after: str | None = None
         while True:
-            found = self._call(
-                Recalled,
-                "POST",
-                "collections",
-                collection,
-                "recall",
-                query=parameters(scope=scope, after=after),
-                body=body(**asked),
-                repeatable=True,
-            )
+            options = {"query": parameters(scope=scope, after=after), "body": body(**asked), "repeatable": True}
+            found = self._call(Recalled, "POST", "collections", collection, "recall", **options)
             results += found.results
             after = found.next
             if after is None:

@@ -448,15 +448,6 @@ def _plain(kept: _StoredKey) -> Any:
 
 
 def _public(id: str, kept: _StoredKey, *, last_used: str | None = None) -> Key:
-    return Key(
-        id=id,
-        tenant=kept.tenant,
-        user=kept.user,
-        role=kept.role,
-        allow=kept.allow,
-        label=kept.label,
-        created_at=kept.created_at,
-        expires_at=kept.expires_at,
-        revoked_at=kept.revoked_at,
-        last_used_at=None if last_used is None else from_micros(parse_moment(last_used)),
-    )
+    fields = msgspec.structs.asdict(kept)
+    del fields["digest"]
+    return Key(id=id, last_used_at=None if last_used is None else from_micros(parse_moment(last_used)), **fields)

@@ -47,7 +47,7 @@ from memoranda.wire.admin import (
     Verification,
     grant_json,
 )
-from memoranda.wire.codec import fit_bytes
+from memoranda.wire.codec import fit_bytes, plain
 
 Start = Annotated[int, QueryParameter(ge=1, description="The position of the first event.")]
 Length = Annotated[int | None, QueryParameter(ge=0, description="The `length` of an earlier anchor.")]
@@ -216,16 +216,7 @@ Source = Annotated[str, QueryParameter(description="The origin of the lines, suc
 def erase(request: StrictRequest, data: JSONBody[Erase]) -> Receipt:
     """Remove all data of a user or another subject of the tenant, including history."""
     ids = {kind: id for kind, id in msgspec.structs.asdict(data).items() if id is not None}
-    receipt = request.auth.memory.erase(**ids)
-    return Receipt(
-        id=receipt.id,
-        tenant=receipt.scope.tenant,
-        scope=receipt.scope.path,
-        at=receipt.at,
-        removed=receipt.removed,
-        position=receipt.position,
-        scrubbed=receipt.scrubbed,
-    )
+    return Receipt(**plain(request.auth.memory.erase(**ids)))
 
 
 @get("/export", responses=problem_specs(507), media_type=LINES, summary="Export")

@@ -14,7 +14,6 @@ from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from memoranda.agent.models import Said
 from memoranda.api.memory import Memory
 from memoranda.chat import conversation as chat_conversation
 from memoranda.chat import turn as chat_turn
@@ -43,7 +42,6 @@ from memoranda.wire.chat import (
     PastTurn,
     PreviewPrompt,
     Prompt,
-    PromptCall,
     PromptMessage,
     PromptTool,
     SayToSession,
@@ -147,11 +145,9 @@ def preview_prompt(request: StrictRequest, agent: Name, data: JSONBody[PreviewPr
     )
     return Prompt(
         system=prompt.system,
-        messages=[_message_json(one) for one in prompt.messages],
+        messages=[msgspec.convert(one, PromptMessage, from_attributes=True) for one in prompt.messages],
         system_reminders=prompt.reminders,
-        tools=[
-            PromptTool(name=one.name, description=one.description, parameters=one.parameters) for one in prompt.tools
-        ],
+        tools=[msgspec.convert(one, PromptTool, from_attributes=True) for one in prompt.tools],
         token_estimate=prompt.token_estimate,
     )
 
@@ -175,18 +171,8 @@ def _answer_json(turn: chat_turn.Turn, agent_id: str) -> Answer:
         conversation_id=turn.conversation_id,
         message_id=turn.message_id,
         parts=parts_json(turn.parts),
-        usage=Usage(requests=turn.usage.requests, tokens_in=turn.usage.tokens_in, tokens_out=turn.usage.tokens_out),
+        usage=msgspec.convert(turn.usage, Usage, from_attributes=True),
         replayed=turn.replayed,
-    )
-
-
-def _message_json(said: Said) -> PromptMessage:
-    return PromptMessage(
-        role=said.role,
-        text=said.text,
-        calls=[PromptCall(id=call.id, name=call.name, arguments=call.arguments) for call in said.calls],
-        call_id=said.call_id,
-        tool=said.tool,
     )
 
 
@@ -273,14 +259,7 @@ def end_session(request: StrictRequest, session: Name) -> SessionTurn:
 
 
 def _turn_json(turn: abl.Turn) -> SessionTurn:
-    return SessionTurn(
-        number=turn.number,
-        messages=turn.messages,
-        status=turn.status,
-        step=turn.step,
-        agent=turn.agent,
-        escalation=None if turn.escalation is None else dict(turn.escalation),
-    )
+    return msgspec.convert(turn, SessionTurn, from_attributes=True)
 
 
 def _session_json(session: abl.Session) -> Session:
@@ -343,9 +322,7 @@ def undo_sleep_job(request: StrictRequest, conversation: Name, whose: OwnerUser 
     from memoranda.sleep.undo import undo
 
     changes = undo(request.auth.memory, conversation, user=whose or request.auth.principal.user)
-    return Undone(
-        changes=[Change(change=one.change, scope=one.scope, block=one.block, line=one.line) for one in changes]
-    )
+    return Undone(changes=[msgspec.convert(one, Change, from_attributes=True) for one in changes])
 
 
 @post(

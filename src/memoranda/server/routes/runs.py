@@ -136,21 +136,15 @@ def cancel_run(request: StrictRequest, run: Name, data: JSONBody[CancelRun]) -> 
 @post("/runs/{run:str}/approve", **in_thread("Approve the pending step of a run", 404, 409, 507, status=200))
 def approve_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
     """Approve the pending step of another user's run; it continues when its owner resumes it."""
-    return approval_json(
-        request.auth.memory.approvals.approve(
-            _pending_approval(request.auth.memory, run, data), reason=data.reason
-        ).approval
-    )
+    pending = _pending_approval(request.auth.memory, run, data)
+    return approval_json(request.auth.memory.approvals.approve(pending, reason=data.reason).approval)
 
 
 @post("/runs/{run:str}/refuse", **in_thread("Refuse the pending step of a run", 404, 409, 507, status=200))
 def refuse_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
     """Refuse the pending step of another user's run; the step fails, and its error handling applies."""
-    return approval_json(
-        request.auth.memory.approvals.refuse(
-            _pending_approval(request.auth.memory, run, data), reason=data.reason
-        ).approval
-    )
+    pending = _pending_approval(request.auth.memory, run, data)
+    return approval_json(request.auth.memory.approvals.refuse(pending, reason=data.reason).approval)
 
 
 def run_json(run: RunHandle[Any]) -> Run:
