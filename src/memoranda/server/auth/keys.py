@@ -439,7 +439,7 @@ def _read(memory: Memory, id: str) -> tuple[_StoredKey, int]:
     fact = _place(memory).get(check_key(_name(id)))
     if fact is None:
         # The id is not shown: it may be a whole token, passed by mistake.
-        raise NotFound("no key has that id", hint=Hint("list", "keys"))
+        raise NotFound("no key has that id", hint=Hint("command", "keys list"))
     return msgspec.convert(fact.value, _StoredKey), fact.version
 
 
