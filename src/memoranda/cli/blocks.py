@@ -9,12 +9,13 @@ import typer
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_value
 from memoranda.cli.command import Desk, IdempotencyKey, Source, Yes, argument, command, flag, group, option
+from memoranda.cli.facts import show_revisions
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
-    from memoranda import Block, Revision
+    from memoranda import Block
     from memoranda.api.blocks import Blocks
     from memoranda.sleep.consolidation import Change
     from memoranda.sleep.extraction import Extractor
@@ -130,14 +131,7 @@ def show_history(desk: Desk, block: Type) -> None:
     revisions = desk.place.blocks.history(block)
     if not revisions:
         raise NotFound(f"the {block} block has no history in `{desk.scope}`", hint=_LISTING, block_type=block)
-    if desk.out.answers(revisions):
-        return
-    rows = [
-        (str(one.version), one.change, _content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
-        for one in revisions
-    ]
-    columns = ("version", "change", "content", "since", "by", "through")
-    desk.out.table(columns, rows, whole=("since", "change"))
+    show_revisions(desk, revisions, "content", formats.line)
 
 
 @command(app, "undo", scoped=True, example="memoranda blocks undo core --user ada")
@@ -174,12 +168,6 @@ def _tell(desk: Desk, block: Block, what: str) -> None:
 def _stamp(block: Block) -> str:
     """Return when a block was written, exactly: the next write has to name it."""
     return block.updated_at.isoformat()
-
-
-def _content(revision: Revision) -> str:
-    if revision.forgotten:
-        return "(forgotten)"
-    return formats.line(revision.value) if revision.change == "set" else ""
 
 
 sleep_app = group("sleep", lists=True)

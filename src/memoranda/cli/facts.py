@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_schema, read_value
@@ -117,14 +118,7 @@ def show_history(desk: Desk, key: Key) -> None:
     revisions = place.history(key)
     if not revisions:
         raise NotFound(f"`{key}` has no history in `{place.scope}`", hint=_elsewhere(desk), key=key)
-    if desk.out.answers(revisions):
-        return
-    rows = [
-        (str(one.version), one.change, _content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
-        for one in revisions
-    ]
-    columns = ("version", "change", "value", "since", "by", "through")
-    desk.out.table(columns, rows, whole=("since", "change"))
+    show_revisions(desk, revisions, "value", formats.value)
 
 
 def show_facts(desk: Desk, facts: list[Fact], *, with_scope: bool = False) -> None:
@@ -145,10 +139,19 @@ def show_facts(desk: Desk, facts: list[Fact], *, with_scope: bool = False) -> No
     desk.out.table(heads, rows, whole=("updated", "expires"), folded=("key", "scope"))
 
 
-def _content(revision: Revision) -> str:
-    if revision.forgotten:
-        return "(forgotten)"
-    return formats.value(revision.value) if revision.change == "set" else ""
+def show_revisions(desk: Desk, revisions: list[Revision], column: str, text: Callable[[Any], str]) -> None:
+    """Print the history of a fact or block; `column` holds its values, as `text` shows them."""
+    if desk.out.answers(revisions):
+        return
+
+    def content(revision: Revision) -> str:
+        return "(forgotten)" if revision.forgotten else text(revision.value) if revision.change == "set" else ""
+
+    rows = [
+        (str(one.version), one.change, content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
+        for one in revisions
+    ]
+    desk.out.table(("version", "change", column, "since", "by", "through"), rows, whole=("since", "change"))
 
 
 def _about(desk: Desk, fact: Fact) -> str:

@@ -66,15 +66,6 @@ class Counts:
             self.duplicates += not one.stored
 
 
-@dataclass(frozen=True)
-class _Where:
-    """The target of an ingest, as arguments of `remember_many`."""
-
-    collection: str
-    namespace: str
-    ttl: str | None
-
-
 @command(
     app,
     "ingest",
@@ -107,7 +98,8 @@ def ingest(
     """
     from memoranda.model.limits import Limits
 
-    where = _check(desk, collection, namespace, ttl)
+    _check(desk, collection, namespace, ttl)
+    where: dict[str, Any] = {"collection": collection, "namespace": namespace}
     labels = read_metadata(metadata or (), metadata_json)
     sources = [Source(name, format=format, chunk=chunk) for name in files]
     limits = Limits()
@@ -119,12 +111,12 @@ def ingest(
             if not held:
                 counts.skipped.append(source.name)
     if not dry_run:
-        _store(desk, sources, labels, where, counts, limits)
+        _store(desk, sources, labels, where, ttl, counts, limits)
     _report(desk, sources, where, counts, dry_run=dry_run)
 
 
-def _check(desk: Desk, collection: str, namespace: str, ttl: str | None) -> _Where:
-    """Check the target before any file is read, and return it."""
+def _check(desk: Desk, collection: str, namespace: str, ttl: str | None) -> None:
+    """Check the target before any file is read."""
     from memoranda.api.arguments import check_collection, check_namespace
     from memoranda.model.clock import parse_duration
 
@@ -133,7 +125,6 @@ def _check(desk: Desk, collection: str, namespace: str, ttl: str | None) -> _Whe
     if ttl is not None:
         parse_duration(ttl)
     _ = desk.scope
-    return _Where(collection, namespace, ttl)
 
 
 def _items(source: Source, labels: dict[str, Any], limits: Limits) -> Iterator[dict[str, Any]]:
@@ -157,7 +148,13 @@ def _merge(piece: Piece, labels: dict[str, Any], source: Source) -> dict[str, An
 
 
 def _store(
-    desk: Desk, sources: list[Source], labels: dict[str, Any], where: _Where, counts: Counts, limits: Limits
+    desk: Desk,
+    sources: list[Source],
+    labels: dict[str, Any],
+    where: dict[str, Any],
+    ttl: str | None,
+    counts: Counts,
+    limits: Limits,
 ) -> None:
     place = desk.place
     try:
@@ -166,15 +163,8 @@ def _store(
             for source in sources:
                 before = counts.done
                 for batch in _batches(_items(source, labels, limits), limits.batch):
-                    counts.add(
-                        place.remember_many(
-                            batch,
-                            collection=where.collection,
-                            namespace=where.namespace,
-                            ttl=where.ttl,
-                            source=f"ingest:{source.label.rpartition('/')[2]}",
-                        )
-                    )
+                    origin = f"ingest:{source.label.rpartition('/')[2]}"
+                    counts.add(place.remember_many(batch, **where, ttl=ttl, source=origin))
                     told(counts.done, counts.read)
                 if source.in_parts:
                     counts.forgotten += _forget_parts(place, source.key, counts.done - before + 1, where)
@@ -191,10 +181,10 @@ def _store(
         raise KeyboardInterrupt(f"Interrupted: {so_far}. Ingesting the same again stores nothing twice.") from None
 
 
-def _forget_parts(place: ScopedMemory, key: Callable[[int], str], first: int, where: _Where) -> int:
+def _forget_parts(place: ScopedMemory, key: Callable[[int], str], first: int, where: dict[str, Any]) -> int:
     """Delete the parts of a text from one on, by their keys; return their number."""
     part = first
-    while place.forget(key=key(part), collection=where.collection, namespace=where.namespace):
+    while place.forget(key=key(part), **where):
         part += 1
     return part - first
 
@@ -205,14 +195,13 @@ def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[s
         yield batch
 
 
-def _report(desk: Desk, sources: list[Source], where: _Where, counts: Counts, *, dry_run: bool) -> None:
+def _report(desk: Desk, sources: list[Source], where: dict[str, Any], counts: Counts, *, dry_run: bool) -> None:
     if desk.out.json:
         return desk.out.document(
             {
                 "tenant": desk.tenant,
                 "scope": desk.scope,
-                "collection": where.collection,
-                "namespace": where.namespace,
+                **where,
                 "files": len(sources),
                 **vars(counts),
                 "dry_run": dry_run,

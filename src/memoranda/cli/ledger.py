@@ -75,7 +75,7 @@ def show(
     The events of a run are also verified; exits with 1 if they are not intact.
     """
     if not re.fullmatch(r"[0-9]{1,18}", what, re.ASCII):
-        from memoranda.cli.runs import show_events
+        from memoranda.cli.run_results import show_events
 
         return show_events(desk, what)
     position = int(what)

@@ -113,18 +113,11 @@ def run(
     others = {name: value for name, value in given.items() if name not in _OPTIONS[kind]}
     refuse_options(others, because=kind, hint=_HINTS[kind])
     if kind == "an agent":
-        return talk(
-            desk,
-            file,
-            message=message,
-            user=user,
-            project=project,
-            session=session,
-            vars=vars,
-            tools=tools,
-            agents=agents or [],
-            model=model,
-        )
+        initial = read_object("--vars", vars) if vars is not None else {}
+        with showing_faults(desk):
+            agent, missing = _load(desk, file, agents or [], tools=tools, model=model)
+        conversation, opening = _begin(agent, session, user=user, project=project, vars=initial)
+        return _talk(desk, file, conversation, opening, message, missing)
     from memoranda.cli.run_results import run_machine, run_workflow, show_result
 
     kit = equip(machines=machines, workflows=workflows, tools=tools, model=model)
@@ -137,33 +130,19 @@ def run(
     show_result(desk, done, kit, trace=trace)
 
 
-def talk(
-    desk: Desk,
-    file: str,
-    *,
-    message: list[str] | None,
-    user: str | None,
-    project: str | None,
-    session: str | None,
-    vars: str | None,
-    tools: str | None,
-    agents: list[str],
-    model: str | None,
+def _talk(
+    desk: Desk, file: str, session: Session, opening: Turn | None, message: list[str] | None, missing: list[str]
 ) -> None:
-    """Chat with an agent, or print its answers to messages."""
-    given = read_object("--vars", vars) if vars is not None else {}
-    with showing_faults(desk):
-        agent, missing = _load(desk, file, agents, tools=tools, model=model)
-    conversation, opening = _begin(agent, session, user=user, project=project, vars=given)
+    """Chat with an agent, or print its answers to messages; `missing` names its tools without a function."""
     if desk.out.json:
         lines = message if message is not None else (line.strip() for line in sys.stdin)
-        return _answer_with_json(desk, conversation, opening, lines)
-    chat = Chat(desk, conversation, opening)
+        return _answer_with_json(desk, session, opening, lines)
+    chat = Chat(desk, session, opening)
     if missing:
         beside = Path(file).with_name("tools.py")
         such = f", such as {beside}" if beside.exists() else ""
         desk.out.aside(f"No function was given for {', '.join(missing)}: --tools names a file that has them{such}.")
-    if message is None and conversation.user is None:
+    if message is None and session.user is None:
         desk.out.aside("Without --user, nothing about you is remembered after this chat.")
     if opening is not None:
         chat.show(opening)
@@ -171,7 +150,7 @@ def talk(
         chat.talk()
     for text in message or ():
         chat.hear(text)
-    desk.out.aside(f"To continue: --session {conversation.id}")
+    desk.out.aside(f"To continue: --session {session.id}")
 
 
 def _load(desk: Desk, file: str, agents: list[str], *, tools: str | None, model: str | None) -> tuple[Agent, list[str]]:

@@ -19,7 +19,7 @@ from memoranda.errors import RunFailed, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
-    from memoranda import mashin, workflow
+    from memoranda import RunEvent, RunVerification, mashin, workflow
     from memoranda.model.event import Language
     from memoranda.runs.outcome import Waiting
 
@@ -150,6 +150,40 @@ def _trace(desk: Desk, run: Run) -> None:
     for index, step, what, about in rows:
         head = f"{index:>4}  {step:{widest[0]}}  {what:{widest[1]}}  "
         desk.out.remark(f"{head}{about}".rstrip(), indent=" " * len(head.lstrip()))
+
+
+# its events
+
+
+def show_events(desk: Desk, run: str) -> None:
+    """Print and verify the events of one run; exit with 1 if they are not intact."""
+    events, verified = desk.memory.runs.events(run), desk.memory.runs.verify(run)
+    if desk.out.json:
+        desk.out.document({"run": run, "events": events, "verified": verified})
+    else:
+        columns = ("index", "position", "kind", "step", "decision", "what")
+        rows = [
+            (str(one.index), str(one.position), one.kind, one.step or "", one.decision, _what(one)) for one in events
+        ]
+        desk.out.table(columns, rows, whole=(*columns[:3], "decision"), folded=("step", "what"))
+        desk.out.say(verification_line(verified))
+    if not verified.ok:
+        raise typer.Exit(1)
+
+
+def verification_line(verified: RunVerification) -> str:
+    """Return the result of a verification on one line."""
+    count = formats.count(verified.length, "event")
+    if verified.ok:
+        return f"ok, {count}, head {verified.head}"
+    place = "broken" if verified.index is None else f"broken at event {verified.index}"
+    return f"{place}: {verified.reason}; whole before it: {count}"
+
+
+def _what(event: RunEvent) -> str:
+    """Return the details of an event, without those of the whole run, which `runs show` has."""
+    said_of_all = ("digest", "machine", "workflow", "mode")
+    return formats.labels({name: value for name, value in event.detail.items() if name not in said_of_all})
 
 
 # what a run waits for

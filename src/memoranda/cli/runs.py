@@ -10,12 +10,12 @@ from memoranda.cli import formats
 from memoranda.cli.arguments import read_json
 from memoranda.cli.command import Desk, Reason, Trace, argument, command, flag, group, option
 from memoranda.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
-from memoranda.cli.run_results import command_for, find, find_machine, program_name, show_result
+from memoranda.cli.run_results import command_for, find, find_machine, program_name, show_result, verification_line
 from memoranda.errors import Conflict, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
-    from memoranda import RunEvent, RunSummary, RunVerification
+    from memoranda import RunSummary
     from memoranda.cli.run_results import Run
     from memoranda.mashin.run import Replay, Simulation
     from memoranda.mashin.run import Run as MachineRun
@@ -84,31 +84,6 @@ def show_run(
     )
 
 
-def show_events(desk: Desk, run: str) -> None:
-    """Print and verify the events of one run; exit with 1 if they are not intact."""
-    events, verified = desk.memory.runs.events(run), desk.memory.runs.verify(run)
-    if desk.out.json:
-        desk.out.document({"run": run, "events": events, "verified": verified})
-    else:
-        columns = ("index", "position", "kind", "step", "decision", "what")
-        rows = [
-            (str(one.index), str(one.position), one.kind, one.step or "", one.decision, _what(one)) for one in events
-        ]
-        desk.out.table(columns, rows, whole=(*columns[:3], "decision"), folded=("step", "what"))
-        desk.out.say(verification_line(verified))
-    if not verified.ok:
-        raise typer.Exit(1)
-
-
-def verification_line(verified: RunVerification) -> str:
-    """Return the result of a verification on one line."""
-    count = formats.count(verified.length, "event")
-    if verified.ok:
-        return f"ok, {count}, head {verified.head}"
-    place = "broken" if verified.index is None else f"broken at event {verified.index}"
-    return f"{place}: {verified.reason}; whole before it: {count}"
-
-
 def _why(run: RunSummary) -> str:
     if run.error is not None:
         at = f" at {run.error['step']}" if run.error.get("step") else ""
@@ -117,12 +92,6 @@ def _why(run: RunSummary) -> str:
         about = run.waiting.get("capability") or run.waiting.get("event") or run.waiting.get("run") or ""
         return formats.line(f"{run.waiting.get('kind', '')} at {run.waiting.get('step', '')}: {about}", longest=160)
     return ""
-
-
-def _what(event: RunEvent) -> str:
-    """Return the details of an event, without those of the whole run, which `runs show` has."""
-    said_of_all = ("digest", "machine", "workflow", "mode")
-    return formats.labels({name: value for name, value in event.detail.items() if name not in said_of_all})
 
 
 app = group()

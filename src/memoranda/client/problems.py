@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -47,34 +48,26 @@ _BY_STATUS: dict[int, type[MemorandaError]] = {
 }
 
 
-class _Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem document, read leniently."""
-
-    status: int
-    detail: str
-    code: str
-    hint: str
-    fields: dict[str, Any]
-
-
 def error_of(status: int, content: bytes, *, url: str, retry_after: float | None, request_id: str) -> MemorandaError:
     """Return the error of a response: by its code, else by its status, else Unavailable."""
-    problem = _read(status, content)
+    problem = _read(content)
     if problem is None:
         return _unreadable(status, content, url=url, request_id=request_id)
-    kind = _kinds().get(problem.code) or _BY_STATUS.get(status) or Unavailable
+    code = _text(problem.get("code"))
+    kind = _kinds().get(code) or _BY_STATUS.get(status) or Unavailable
     moments = _MOMENTS | _COMPARED if kind is Conflict else _MOMENTS
     fields: dict[str, Any] = {
-        name: _moment(value) if name in moments else value for name, value in problem.fields.items()
+        name: _moment(value) if name in moments else value for name, value in problem.items() if name not in _COMMON
     }
-    fields.setdefault("status", status)
+    fields["status"] = status
     if request_id:
         fields.setdefault("request_id", request_id)
     if retry_after is not None:
         fields.setdefault("retry_after", retry_after)
-    if kind is not _kinds().get(problem.code) and problem.code:
-        fields.setdefault("remote_code", problem.code)
-    return kind(problem.detail, hint=problem.hint, **fields)
+    if code and code not in _kinds():
+        fields.setdefault("remote_code", code)
+    detail = _text(problem.get("detail")) or _text(problem.get("title")) or f"the server returned status {status}"
+    return kind(detail, hint=_text(problem.get("hint")), **fields)
 
 
 def error_named(code: str, message: str) -> MemorandaError:
@@ -83,21 +76,13 @@ def error_named(code: str, message: str) -> MemorandaError:
     return kind(message, **({} if code in _kinds() else {"remote_code": code}))
 
 
-def _read(status: int, content: bytes) -> _Problem | None:
-    """Return the problem document of a response, or None if it is something else."""
+def _read(content: bytes) -> dict[str, Any] | None:
+    """Return the members of a problem document, read leniently, or None if it is something else."""
     try:
-        words = msgspec.json.decode(content, type=dict[str, Any])
+        members = msgspec.json.decode(content, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not isinstance(words.get("code"), str) and not isinstance(words.get("title"), str):
-        return None
-    return _Problem(
-        status=status,
-        detail=_text(words.get("detail")) or _text(words.get("title")) or f"the server returned status {status}",
-        code=_text(words.get("code")),
-        hint=_text(words.get("hint")),
-        fields={name: value for name, value in words.items() if name not in _COMMON},
-    )
+    return members if any(isinstance(members.get(name), str) for name in ("code", "title")) else None
 
 
 def _text(value: object) -> str:
@@ -125,14 +110,10 @@ def _unreadable(status: int, content: bytes, *, url: str, request_id: str) -> Me
     )
 
 
+@cache
 def _kinds() -> dict[str, type[MemorandaError]]:
     """Return every error class by its code."""
-    if not _KINDS:
-        _KINDS.update({kind.code: kind for kind in _tree(MemorandaError)})
-    return _KINDS
-
-
-_KINDS: dict[str, type[MemorandaError]] = {}
+    return {kind.code: kind for kind in _tree(MemorandaError)}
 
 
 def _tree(kind: type[MemorandaError]) -> Iterator[type[MemorandaError]]:

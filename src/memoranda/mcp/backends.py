@@ -12,19 +12,7 @@ import msgspec
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import UsageError
-from memoranda.mcp.arguments import (
-    DeleteFact,
-    FactHistory,
-    ForgetEntry,
-    GetBlock,
-    GetFact,
-    ListFacts,
-    RecallEntries,
-    RememberEntry,
-    SearchBlocks,
-    SetFact,
-    WriteBlock,
-)
+from memoranda.mcp import arguments
 from memoranda.model.block import BlockScope
 from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.policy import Policy, Rule
@@ -66,43 +54,43 @@ class LocalBackend:
         if agent is not None:
             self._places["agent"] = memory.scope(user=user, agent=agent)
 
-    def remember(self, asked: RememberEntry) -> Remembered:
+    def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
         return self._at(asked.scope).remember(asked.content, **_options(asked, but=("content",)))
 
-    def recall(self, asked: RecallEntries) -> Recalled:
+    def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""
         options = _options(asked, but=("query",))
         return recall_json(self._at(asked.scope).recall(asked.query, **options, max_bytes=ANSWER_BYTES))
 
-    def forget(self, asked: ForgetEntry) -> bool:
+    def forget(self, asked: arguments.ForgetEntry) -> bool:
         """Forget an entry; return whether it existed."""
         return self._at(asked.scope).forget(**_options(asked))
 
-    def get_fact(self, asked: GetFact) -> Fact | None:
+    def get_fact(self, asked: arguments.GetFact) -> Fact | None:
         """Return a fact or None."""
         fact = self._at(asked.scope).get(**_options(asked))
         return None if fact is None else fact_json(fact)
 
-    def set_fact(self, asked: SetFact) -> Fact:
+    def set_fact(self, asked: arguments.SetFact) -> Fact:
         """Write a fact and return it."""
         return fact_json(self._at(asked.scope).set(**_options(asked)))
 
-    def list_facts(self, asked: ListFacts) -> list[Fact]:
+    def list_facts(self, asked: arguments.ListFacts) -> list[Fact]:
         """Return facts, ordered by key."""
         found = self._at(asked.scope).list(**_options(asked), max_bytes=ANSWER_BYTES)
         return [fact_json(fact) for fact in found]
 
-    def delete_fact(self, asked: DeleteFact) -> bool:
+    def delete_fact(self, asked: arguments.DeleteFact) -> bool:
         """Delete a fact; return whether it existed."""
         return self._at(asked.scope).delete(**_options(asked))
 
-    def history(self, asked: FactHistory) -> list[Revision]:
+    def history(self, asked: arguments.FactHistory) -> list[Revision]:
         """Return the newest revisions of a key, newest first; one more than the limit if there are more."""
         found = self._at(asked.scope).history(asked.key, newest=True, limit=asked.limit + 1, max_bytes=ANSWER_BYTES)
         return [revision_json(revision) for revision in found]
 
-    def get_block(self, asked: GetBlock) -> Block | None:
+    def get_block(self, asked: arguments.GetBlock) -> Block | None:
         """Return a block or None."""
         return self._at(asked.scope).blocks.get(asked.block)
 
@@ -110,11 +98,11 @@ class LocalBackend:
         """Return the blocks of the user and of the agent."""
         return [block for place in self._places.values() for block in place.blocks.list()]
 
-    def update_block(self, asked: WriteBlock) -> Block:
+    def update_block(self, asked: arguments.WriteBlock) -> Block:
         """Replace a block and return it."""
         return self._at(asked.scope).blocks.update(**_options(asked))
 
-    def recall_blocks(self, asked: SearchBlocks) -> list[BlockMatch]:
+    def recall_blocks(self, asked: arguments.SearchBlocks) -> list[BlockMatch]:
         """Return archival lines, best first."""
         return self._places["user"].blocks.recall(**_options(asked), agent=self.agent)
 
@@ -135,41 +123,41 @@ class RemoteBackend:
         self.agent = agent
         self._client = client
 
-    def remember(self, asked: RememberEntry) -> Remembered:
+    def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
         options = _options(asked, but=("content",))
         return self._client.collections.remember(asked.content, **options, scope=self._sub_scope(asked.scope))
 
-    def recall(self, asked: RecallEntries) -> Recalled:
+    def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""
         options = _options(asked, but=("query",))
         return self._client.collections.recall(asked.query, **options, scope=self._sub_scope(asked.scope))
 
-    def forget(self, asked: ForgetEntry) -> bool:
+    def forget(self, asked: arguments.ForgetEntry) -> bool:
         """Forget an entry; return whether it existed."""
         return self._client.collections.forget(**_options(asked), scope=self._sub_scope(asked.scope))
 
-    def get_fact(self, asked: GetFact) -> Fact | None:
+    def get_fact(self, asked: arguments.GetFact) -> Fact | None:
         """Return a fact or None."""
         return self._client.facts.get(**_options(asked), scope=self._sub_scope(asked.scope))
 
-    def set_fact(self, asked: SetFact) -> Fact:
+    def set_fact(self, asked: arguments.SetFact) -> Fact:
         """Write a fact and return it."""
         return self._client.facts.set(**_options(asked), scope=self._sub_scope(asked.scope))
 
-    def list_facts(self, asked: ListFacts) -> list[Fact]:
+    def list_facts(self, asked: arguments.ListFacts) -> list[Fact]:
         """Return facts, ordered by key."""
         return self._client.facts.list(**_options(asked), scope=self._sub_scope(asked.scope))
 
-    def delete_fact(self, asked: DeleteFact) -> bool:
+    def delete_fact(self, asked: arguments.DeleteFact) -> bool:
         """Delete a fact; return whether it existed."""
         return self._client.facts.delete(**_options(asked), scope=self._sub_scope(asked.scope))
 
-    def history(self, asked: FactHistory) -> list[Revision]:
+    def history(self, asked: arguments.FactHistory) -> list[Revision]:
         """Return the newest revisions of a key, newest first."""
         return self._client.facts.history(asked.key, scope=self._sub_scope(asked.scope))[::-1]
 
-    def get_block(self, asked: GetBlock) -> Block | None:
+    def get_block(self, asked: arguments.GetBlock) -> Block | None:
         """Return a block or None."""
         return self._client.memory.get(asked.block, agent_id=self._agent_of(asked.scope))
 
@@ -179,11 +167,11 @@ class RemoteBackend:
             return self._client.memory.list()
         return self._client.memory.list(scope="all", agent_id=self.agent)
 
-    def update_block(self, asked: WriteBlock) -> Block:
+    def update_block(self, asked: arguments.WriteBlock) -> Block:
         """Replace a block and return it."""
         return self._client.memory.update(**_options(asked), agent_id=self._agent_of(asked.scope))
 
-    def recall_blocks(self, asked: SearchBlocks) -> list[BlockMatch]:
+    def recall_blocks(self, asked: arguments.SearchBlocks) -> list[BlockMatch]:
         """Return archival lines, best first."""
         return self._client.memory.recall(**_options(asked), agent_id=self.agent)
 

@@ -10,21 +10,7 @@ import msgspec
 from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY
 from memoranda.chat.memory_blocks import MEMORY_NOTICE, MEMORY_TOOLS, reminders, user_memory
 from memoranda.errors import Conflict, NotFound
-from memoranda.mcp.arguments import (
-    COLLECTION,
-    DeleteFact,
-    FactHistory,
-    ForgetEntry,
-    GetBlock,
-    GetFact,
-    ListFacts,
-    RecallEntries,
-    RememberEntry,
-    SearchBlocks,
-    SetFact,
-    WriteBlock,
-    read_arguments,
-)
+from memoranda.mcp import arguments
 from memoranda.mcp.backends import ANSWER_BYTES, Backend
 from memoranda.model.text import quote
 from memoranda.wire.codec import fit_bytes
@@ -47,12 +33,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     repeatable: bool = True
     """Whether a second call with the same arguments changes nothing."""
 
-    def call(self, backend: Backend, arguments: dict[str, Any]) -> Any:
+    def call(self, backend: Backend, given: dict[str, Any]) -> Any:
         """Call the tool and return its result as plain JSON values."""
-        return msgspec.to_builtins(self.does(backend, read_arguments(arguments, self.takes)))
+        return msgspec.to_builtins(self.does(backend, arguments.read_arguments(given, self.takes)))
 
 
-def _recall(backend: Backend, asked: RecallEntries) -> dict[str, Any]:
+def _recall(backend: Backend, asked: arguments.RecallEntries) -> dict[str, Any]:
     recalled = backend.recall(asked)
     results = fit_bytes(recalled.results, ANSWER_BYTES)
     found: dict[str, Any] = msgspec.to_builtins(Recalled(results=results, count=len(results)))
@@ -61,32 +47,32 @@ def _recall(backend: Backend, asked: RecallEntries) -> dict[str, Any]:
     return found
 
 
-def _forget(backend: Backend, asked: ForgetEntry) -> dict[str, Any]:
+def _forget(backend: Backend, asked: arguments.ForgetEntry) -> dict[str, Any]:
     if not backend.forget(asked):
         raise NotFound(f"unknown entry {quote(asked.id or asked.key)}", hint="`recall` shows the ids of entries")
     return {"forgotten": True}
 
 
-def _get_fact(backend: Backend, asked: GetFact) -> Any:
+def _get_fact(backend: Backend, asked: arguments.GetFact) -> Any:
     fact = backend.get_fact(asked)
     if fact is None:
         raise _no_fact(asked.key)
     return fact
 
 
-def _list_facts(backend: Backend, asked: ListFacts) -> dict[str, Any]:
+def _list_facts(backend: Backend, asked: arguments.ListFacts) -> dict[str, Any]:
     facts = backend.list_facts(msgspec.structs.replace(asked, limit=asked.limit + 1))
     shown = fit_bytes(facts[: asked.limit], ANSWER_BYTES)
     return {"facts": shown, "more": len(facts) > len(shown)}
 
 
-def _delete_fact(backend: Backend, asked: DeleteFact) -> dict[str, Any]:
+def _delete_fact(backend: Backend, asked: arguments.DeleteFact) -> dict[str, Any]:
     if not backend.delete_fact(asked):
         raise _no_fact(asked.key)
     return {"deleted": True}
 
 
-def _fact_history(backend: Backend, asked: FactHistory) -> dict[str, Any]:
+def _fact_history(backend: Backend, asked: arguments.FactHistory) -> dict[str, Any]:
     revisions = backend.history(asked)
     if not revisions:
         raise _no_fact(asked.key)
@@ -94,7 +80,7 @@ def _fact_history(backend: Backend, asked: FactHistory) -> dict[str, Any]:
     return {"revisions": shown[::-1], "more": len(revisions) > len(shown)}
 
 
-def _get_block(backend: Backend, asked: GetBlock) -> Any:
+def _get_block(backend: Backend, asked: arguments.GetBlock) -> Any:
     block = backend.get_block(asked)
     if block is None:
         raise NotFound(
@@ -105,18 +91,18 @@ def _get_block(backend: Backend, asked: GetBlock) -> Any:
     return block
 
 
-def _update_block(backend: Backend, asked: WriteBlock) -> dict[str, Any]:
+def _update_block(backend: Backend, asked: arguments.WriteBlock) -> dict[str, Any]:
     try:
         block = backend.update_block(asked)
     except Conflict as conflict:
-        current_block = backend.get_block(GetBlock(block=asked.block, scope=asked.scope))
+        current_block = backend.get_block(arguments.GetBlock(block=asked.block, scope=asked.scope))
         present = current_block and {"content": current_block.content, "updated_at": current_block.updated_at}
         conflict.details["current"] = present
         raise
     return {"written": {"block": block.block_type, "scope": block.scope, "updated_at": block.updated_at}}
 
 
-def _recall_blocks(backend: Backend, asked: SearchBlocks) -> dict[str, Any]:
+def _recall_blocks(backend: Backend, asked: arguments.SearchBlocks) -> dict[str, Any]:
     return {"memories": backend.recall_blocks(asked)}
 
 
@@ -130,7 +116,7 @@ _ALL = (
         title="Remember an entry",
         description="Remember a text or JSON value so that `recall` finds it by meaning. Write whole sentences with "
         "names and dates, one statement per call. The same content is stored once.",
-        takes=RememberEntry,
+        takes=arguments.RememberEntry,
         does=lambda backend, asked: backend.remember(asked),
         writes=True,
     ),
@@ -139,14 +125,14 @@ _ALL = (
         title="Recall entries",
         description="Find remembered entries by meaning and words, best first, each with a score from 0 to 1. "
         "An empty query returns the newest.",
-        takes=RecallEntries,
+        takes=arguments.RecallEntries,
         does=_recall,
     ),
     Tool(
         name="forget",
         title="Forget an entry",
         description="Forget a remembered entry by its id or key.",
-        takes=ForgetEntry,
+        takes=arguments.ForgetEntry,
         does=_forget,
         writes=True,
         destroys=True,
@@ -155,7 +141,7 @@ _ALL = (
         name="get_fact",
         title="Get a fact",
         description="Get the value at a key, with its version and the time it was written.",
-        takes=GetFact,
+        takes=arguments.GetFact,
         does=_get_fact,
     ),
     Tool(
@@ -164,7 +150,7 @@ _ALL = (
         description="Write one JSON value at a key: something that is true of the user now, such as a language. "
         "The previous value stays in the history. Pass the version that you have read as `expect`, so that you do not "
         "overwrite a value that you have not seen.",
-        takes=SetFact,
+        takes=arguments.SetFact,
         does=lambda backend, asked: backend.set_fact(asked),
         writes=True,
         destroys=True,
@@ -174,14 +160,14 @@ _ALL = (
         name="list_facts",
         title="List facts",
         description="List the facts at and below a key, ordered by key; all of them without a prefix.",
-        takes=ListFacts,
+        takes=arguments.ListFacts,
         does=_list_facts,
     ),
     Tool(
         name="delete_fact",
         title="Delete a fact",
         description="Delete the fact at a key. Its history is kept.",
-        takes=DeleteFact,
+        takes=arguments.DeleteFact,
         does=_delete_fact,
         writes=True,
         destroys=True,
@@ -190,21 +176,21 @@ _ALL = (
         name="fact_history",
         title="Show the history of a fact",
         description="Show the newest revisions of a fact, oldest of them first: value, time and author.",
-        takes=FactHistory,
+        takes=arguments.FactHistory,
         does=_fact_history,
     ),
     Tool(
         name="get_memory_block",
         title="Get a memory block",
         description="Get a memory block about the user, with the `updated_at` that the next update needs.",
-        takes=GetBlock,
+        takes=arguments.GetBlock,
         does=_get_block,
     ),
     Tool(
         name="update_memory_block",
         title="Replace a memory block",
         description=_IN_CHAT[UPDATE_MEMORY],
-        takes=WriteBlock,
+        takes=arguments.WriteBlock,
         does=_update_block,
         writes=True,
         destroys=True,
@@ -213,7 +199,7 @@ _ALL = (
         name="recall_blocks",
         title="Search archival memory",
         description=_IN_CHAT[RECALL_MEMORY],
-        takes=SearchBlocks,
+        takes=arguments.SearchBlocks,
         does=_recall_blocks,
     ),
 )
@@ -222,9 +208,9 @@ TOOLS = {tool.name: tool for tool in _ALL}
 
 INSTRUCTIONS = (
     "The long-term memory of the user, shared with other agents. `remember` and `recall` store and find statements by "
-    f"meaning (by default in the collection `{COLLECTION}`), facts are values under a key, and two blocks of text "
-    "contain what always matters (`core`) and what is searched line by line (`archival`). Look there before you ask "
-    "the user again, and remember what will be useful in later conversations."
+    f"meaning (by default in the collection `{arguments.COLLECTION}`), facts are values under a key, and two blocks of "
+    "text contain what always matters (`core`) and what is searched line by line (`archival`). Look there before you "
+    "ask the user again, and remember what will be useful in later conversations."
 )
 """The instructions that a client receives."""
 
@@ -267,7 +253,7 @@ def read_resource(backend: Backend, uri: str) -> Any:
     match uri.removeprefix(_ROOT).split("/"):
         case ["blocks", scope, block]:
             found = backend.get_block(
-                read_arguments(cast("dict[str, Any]", {"scope": scope, "block": block}), GetBlock)
+                arguments.read_arguments(cast("dict[str, Any]", {"scope": scope, "block": block}), arguments.GetBlock)
             )
             if found is None:
                 raise _missing(f"there is no {block} block")
@@ -292,8 +278,8 @@ _NOTHING = "Nothing is remembered about the user yet."
 
 def memory_prompt(backend: Backend, about: str = "") -> str:
     """Return the core blocks between tags, and the archival lines that match a query."""
-    user_core = backend.get_block(GetBlock(block="core"))
-    agent_core = None if backend.agent is None else backend.get_block(GetBlock(block="core", scope="agent"))
+    user_core = backend.get_block(arguments.GetBlock(block="core"))
+    agent_core = None if backend.agent is None else backend.get_block(arguments.GetBlock(block="core", scope="agent"))
     shown = user_memory(user_core, agent_core)
-    reminded = reminders(backend.recall_blocks(SearchBlocks(query=about))) if about.strip() else ""
+    reminded = reminders(backend.recall_blocks(arguments.SearchBlocks(query=about))) if about.strip() else ""
     return "\n\n".join(part for part in (MEMORY_NOTICE, shown or _NOTHING, reminded) if part)

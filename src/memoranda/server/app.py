@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -20,14 +20,13 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 import memoranda
 from memoranda.api.memory import Memory
 from memoranda.server.auth.principals import authenticate, failed_attempts
-from memoranda.server.auth.rate_limit import FailedAttempts
 from memoranda.server.event_streams import ActiveStreams
 from memoranda.server.exports import Exports
 from memoranda.server.metrics import MEDIA_TYPE, Metrics
 from memoranda.server.middleware import RequestMiddleware, compress
 from memoranda.server.openapi import openapi, openapi_config
 from memoranda.server.problems import problem_response
-from memoranda.server.programs import Programs, load_programs
+from memoranda.server.programs import load_programs
 from memoranda.server.requests import StrictRequest, check_parameters
 from memoranda.server.responses import handlers_in, problem_specs
 from memoranda.server.routes import admin, chat, collections, memory, runs
@@ -96,7 +95,13 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         request_max_body_size=settings.body_bytes,
         logging_config=None,
     )
-    mounted = AdminMount(app.asgi_handler, settings, shared, app.state.programs, attempts)
+
+    def create_pages() -> Litestar:
+        from memoranda.server.admin.app import create_pages
+
+        return create_pages(settings, shared, app.state.programs, attempts)
+
+    mounted = AdminMount(app.asgi_handler, create_pages)
     app.asgi_handler = RequestMiddleware(mounted, metrics=counted, ids=shared.ids)
     return app
 
@@ -182,15 +187,10 @@ class AdminMount:
     The pages are created with their first request: a server starts without them.
     """
 
-    def __init__(
-        self, app: ASGIApp, settings: Settings, memory: Memory, programs: Programs, attempts: FailedAttempts
-    ) -> None:
+    def __init__(self, app: ASGIApp, create_pages: Callable[[], Litestar]) -> None:
         """Wrap an application."""
         self._app = app
-        self._settings = settings
-        self._memory = memory
-        self._programs = programs
-        self._attempts = attempts
+        self._create_pages = create_pages
         self._pages: Litestar | None = None
         self._lock = asyncio.Lock()
 
@@ -201,10 +201,5 @@ class AdminMount:
             return
         async with self._lock:
             if self._pages is None:
-                self._pages = await run_sync(self._make)
+                self._pages = await run_sync(self._create_pages)
         await self._pages(scope, receive, send)
-
-    def _make(self) -> Litestar:
-        from memoranda.server.admin.app import create_pages
-
-        return create_pages(self._settings, self._memory, self._programs, self._attempts)

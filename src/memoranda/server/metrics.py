@@ -50,30 +50,21 @@ class Metrics:
     def render(self) -> str:
         """Return all metrics in the Prometheus text format."""
         lines = [
-            "# HELP memoranda_info The running version.",
-            "# TYPE memoranda_info gauge",
+            *_head("info", "gauge", "The running version."),
             f'memoranda_info{{version="{self._version}"}} 1',
-            "# HELP memoranda_requests_in_flight Requests in flight.",
-            "# TYPE memoranda_requests_in_flight gauge",
+            *_head("requests_in_flight", "gauge", "Requests in flight."),
             f"memoranda_requests_in_flight {self.in_flight}",
-            "# HELP memoranda_resident_bytes Resident memory of the process.",
-            "# TYPE memoranda_resident_bytes gauge",
+            *_head("resident_bytes", "gauge", "Resident memory of the process."),
             f"memoranda_resident_bytes {_resident_bytes()}",
-            "# HELP memoranda_sleep_jobs Sleep-time jobs by state at the last pass.",
-            "# TYPE memoranda_sleep_jobs gauge",
+            *_head("sleep_jobs", "gauge", "Sleep-time jobs by state at the last pass."),
             *(f'memoranda_sleep_jobs{{state="{one}"}} {self.sleep_jobs.get(one, 0)}' for one in _JOB_STATES),
-            "# HELP memoranda_slept_total Consolidated conversations, failed ones, and failed passes.",
-            "# TYPE memoranda_slept_total counter",
+            *_head("slept_total", "counter", "Consolidated conversations, failed ones, and failed passes."),
             *(f'memoranda_slept_total{{outcome="{one}"}} {self.slept[one]}' for one in _OUTCOMES),
-            "# HELP memoranda_requests_total Completed requests.",
-            "# TYPE memoranda_requests_total counter",
+            *_head("requests_total", "counter", "Completed requests."),
         ]
         for (method, route, status), count in sorted(self._requests.items()):
             lines.append(f'memoranda_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}')
-        lines += [
-            "# HELP memoranda_request_seconds Response times.",
-            "# TYPE memoranda_request_seconds histogram",
-        ]
+        lines += _head("request_seconds", "histogram", "Response times.")
         for route, buckets in sorted(self._buckets.items()):
             total = 0
             for edge, count in zip((*map(str, BUCKETS), "+Inf"), buckets, strict=True):
@@ -82,6 +73,10 @@ class Metrics:
             lines.append(f'memoranda_request_seconds_sum{{route="{route}"}} {self._seconds[route]:.6f}')
             lines.append(f'memoranda_request_seconds_count{{route="{route}"}} {total}')
         return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, help: str) -> tuple[str, str]:
+    return f"# HELP memoranda_{name} {help}", f"# TYPE memoranda_{name} {kind}"
 
 
 def _resident_bytes() -> int:

@@ -36,16 +36,6 @@ def time_etag(moment: datetime) -> str:
     return f'"{to_micros(moment)}"'
 
 
-def etag_matches(tag: str, if_none_match: str | None) -> bool:
-    """Return whether the client already has this version, so that 304 is enough."""
-    if if_none_match is None:
-        return False
-    if if_none_match.strip() == "*":
-        return True
-    # Reads compare weakly: a proxy that compresses bodies may add the W/ prefix.
-    return tag in {one.strip().removeprefix("W/") for one in if_none_match.split(",")}
-
-
 class JsonResponse(Response[T]):
     """A JSON response that is encoded by the thread that creates it, instead of on the event loop.
 
@@ -72,17 +62,13 @@ class JsonResponse(Response[T]):
         await send({"type": "http.response.body", "body": self._body, "more_body": False})
 
 
-class EtagResponse(JsonResponse[T]):
-    """A JSON response with an ETag."""
-
-    def __init__(self, content: T, tag: str) -> None:
-        """Encode the content now."""
-        super().__init__(content, {"etag": tag})
-
-
-def not_modified(tag: str) -> Response[Any]:
-    """Return a 304 response."""
-    return Response(None, status_code=304, headers={"ETag": tag})
+def etag_response(content: T, tag: str, if_none_match: str | None = None) -> Response[T]:
+    """Return a JSON response with an ETag, or 304 if the client already has this version."""
+    # Reads compare weakly: a proxy that compresses bodies may add the W/ prefix.
+    known = {one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")}
+    if tag in known or known == {"*"}:
+        return Response(None, status_code=304, headers={"ETag": tag})  # pyright: ignore[reportReturnType]
+    return JsonResponse(content, {"etag": tag})
 
 
 def expected_version(if_match: str | None, if_none_match: str | None, given: int | None = None) -> int | None:

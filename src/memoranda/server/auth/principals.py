@@ -129,12 +129,12 @@ def current_access(scope: Connection) -> Access:
 
 def authenticate(settings: Settings, memory: Memory, attempts: FailedAttempts) -> Callable[[ASGIApp], ASGIApp]:
     """Return the middleware that requires a valid token; raise UsageError for unsafe settings."""
-    return _Authentication(
-        memory,
-        tokens=_token_reader(settings, memory),
-        limit=RateLimit(settings.rate, settings.burst),
-        attempts=attempts,
-    )
+    tokens = None
+    if settings.takes_tokens:
+        from memoranda.server.auth.tokens import token_reader
+
+        tokens = token_reader(settings, clock=memory.clock)
+    return _Authentication(memory, tokens=tokens, limit=RateLimit(settings.rate, settings.burst), attempts=attempts)
 
 
 def failed_attempts(settings: Settings) -> FailedAttempts:
@@ -147,14 +147,6 @@ def client_address(attempts: FailedAttempts, scope: Connection) -> str:
     forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
     peer = scope["client"] if "client" in scope else None
     return attempts.address(peer[0] if peer else None, forwarded)
-
-
-def _token_reader(settings: Settings, memory: Memory) -> TokenReader | None:
-    if not settings.takes_tokens:
-        return None
-    from memoranda.server.auth.tokens import token_reader
-
-    return token_reader(settings, clock=memory.clock)
 
 
 class _Authentication:

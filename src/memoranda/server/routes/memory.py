@@ -38,13 +38,11 @@ from memoranda.server.requests import (
     decode_idempotency_key,
 )
 from memoranda.server.responses import (
-    EtagResponse,
     JsonResponse,
-    etag_matches,
+    etag_response,
     expected_moment,
     expected_version,
     in_thread,
-    not_modified,
     problem_specs,
     time_etag,
     version_etag,
@@ -137,10 +135,7 @@ async def get_fact(
     fact = await run_read(access.memory, partial(caller_memory(access, below).get, key, as_of=as_of))
     if fact is None:
         raise _unknown_fact(key)
-    tag = version_etag(fact.version)
-    if etag_matches(tag, if_none_match):
-        return not_modified(tag)
-    return EtagResponse(fact_json(fact), tag)
+    return etag_response(fact_json(fact), version_etag(fact.version), if_none_match)
 
 
 @put("/memory/facts/{key:str}", status_code=200, responses=problem_specs(404, 409, 507), summary="Set a fact")
@@ -168,7 +163,7 @@ async def set_fact(
         return fact_json(fact)
 
     fact = await run_write(request, write)
-    return EtagResponse(fact, version_etag(fact.version))
+    return etag_response(fact, version_etag(fact.version))
 
 
 @delete("/memory/facts/{key:str}", **in_thread("Delete a fact", 404, 409, 507))
@@ -260,10 +255,7 @@ async def get_block(
     block = await run_read(request.auth.memory, partial(_blocks(request.auth, whose, agent_id).get, block_type))
     if block is None:
         raise _unknown_block(block_type)
-    tag = time_etag(block.updated_at)
-    if etag_matches(tag, if_none_match):
-        return not_modified(tag)
-    return EtagResponse(block, tag)
+    return etag_response(block, time_etag(block.updated_at), if_none_match)
 
 
 @put(
@@ -294,7 +286,7 @@ async def update_block(
         )
 
     block = await run_write(request, write)
-    return EtagResponse(block, time_etag(block.updated_at))
+    return etag_response(block, time_etag(block.updated_at))
 
 
 @delete("/memory/blocks/{block_type:str}", **in_thread("Delete a block", 404, 409, 507))
@@ -358,7 +350,7 @@ def undo_block(
     block = _blocks(request.auth, whose, agent_id).undo(
         block_type, expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match)
     )
-    return EtagResponse(block, time_etag(block.updated_at))
+    return etag_response(block, time_etag(block.updated_at))
 
 
 @post("/memory/recall", **in_thread("Recall lines of archival blocks", status=200))
