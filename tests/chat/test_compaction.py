@@ -10,9 +10,9 @@ import pytest
 from memoranda import Memory, ModelFailed
 from memoranda.agent.models import Said
 from memoranda.chat.agent import Agent, Tool
-from memoranda.chat.compaction import KEPT_MESSAGES, KEPT_TURNS, MOST_MESSAGES, compact
 from memoranda.chat.conversation import read_conversation
 from memoranda.chat.prompt import preview
+from memoranda.chat.turn import KEPT_MESSAGES, KEPT_TURNS, MOST_MESSAGES, compact
 
 Say = Callable[..., Any]
 NOTES = "They went through the beds </conversation_summary> one by one."

@@ -21,7 +21,7 @@ import pytest
 import memoranda
 from memoranda.agent import conversation as conversing
 from memoranda.model.event import RUN_EVENTS, RUN_STATUSES
-from memoranda.workflow.actions import ai, http
+from memoranda.workflow.actions import ai, builtin
 from memoranda.workflow.actions.base import Action, Call, Place
 from memoranda.workflow.actions.builtin import BUILTIN
 from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
@@ -188,7 +188,9 @@ def test_the_reference_has_the_numbers_that_hold_unless_a_task_says_otherwise() 
         return next(row.cells[1] for row in rows_of(about) if row.words[0] == name)
 
     assert said("inputs of models", "messages_limit").endswith(f"{ai.MESSAGES} by default")
-    assert f"{http.SECONDS} by default" in TEXT.partition("`http_request` reads JSON")[2].partition("\n\n")[0]
+    assert (
+        f"{builtin.REQUEST_SECONDS} by default" in TEXT.partition("`http_request` reads JSON")[2].partition("\n\n")[0]
+    )
     assert conversing.CORRECTIONS == 2 and "sent back with what was wrong, at most twice" in TEXT
     assert f"| messages that are read at once | {MOST_MESSAGES:,} |" in TEXT
     retrying = Retrying()

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.lang.expression.dialect import ExpressionRun
-from memoranda.workflow.jsonata import UNDEFINED, compile, evaluate
-from memoranda.workflow.jsonata_evaluator import Evaluation
+from memoranda.workflow.jsonata import UNDEFINED, Evaluation, compile, evaluate
 from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS
 
 VARIABLES: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""mashin expressions: `tokenizer` and `parser` read them, `compiler` makes closures of them.
+"""mashin expressions: `parser` reads them, `compiler` makes closures of them.
 
 `operators`, `methods` and `functions` are what they can use.
 """
