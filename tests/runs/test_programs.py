@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,3 +119,48 @@ def test_a_program_on_another_handle_is_the_same_program(language: Language, mem
     other = program.on(memory.through("cli"))
     assert program.on(program.memory) is program is not other
     assert (other.name, other.plan, repr(other)) == (program.name, program.plan, repr(program))
+
+
+AGENT = """
+AGENT: Porter
+GOAL: "Greet"
+FLOW:
+  hello:
+    REASONING: false
+    RESPOND: "Good evening."
+    THEN: COMPLETE
+"""
+TESTED = {
+    "porter.abl": AGENT,
+    "porter.tests.yaml": "tests:\n  - name: It greets\n    steps:\n      - expect: Good evening\n",
+    "ferry.yaml": WORKFLOW,
+    "ferry.tests.yaml": "tests:\n  - name: It waits\n    expect: {status: waiting}\n",
+    "ferry.mashin": MACHINE
+    + """\
+  verifies
+    test "it leaves"
+      given {}
+      assuming tide { high: true }
+      expect { after: "NOTE" }
+""",
+}
+
+
+@pytest.mark.parametrize("name", ["porter.abl", "ferry.yaml", "ferry.mashin"])
+def test_every_program_runs_its_tests(memory: Memory, tmp_path: Path, name: str) -> None:
+    for file, text in TESTED.items():
+        (tmp_path / file).write_text(text)
+    modules = {".abl": memoranda.abl, ".yaml": memoranda.workflow, ".mashin": memoranda.mashin}
+    program = modules[Path(name).suffix].load(tmp_path / name, memory=memory)
+    report = program.test()
+    assert [case.failure for case in report.cases] == [None]
+
+
+def test_a_machine_and_an_agent_are_replayed_and_a_workflow_is_not(memory: Memory) -> None:
+    machine = memoranda.mashin.load(MACHINE, memory=memory)
+    assert machine.replay(machine.run().id).same
+    agent = memoranda.abl.load(AGENT, memory=memory)
+    assert agent.replay(agent.start(user="ada").id).same
+    workflow = memoranda.workflow.load(WORKFLOW, memory=memory, name="ferry")
+    with pytest.raises(UsageError, match="cannot be replayed"):
+        workflow.replay(workflow.run(owner="ada").id)

@@ -36,6 +36,8 @@ from memoranda.model.value import decode, encode, encode_checked
 from memoranda.runs import program
 
 if TYPE_CHECKING:
+    from memoranda.abl.replay import Replay
+    from memoranda.abl.scripts import Report
     from memoranda.agent.models import Model
 
 
@@ -166,6 +168,16 @@ class Agent(program.Program[Plan, Kit]):
         """Return a session that was started earlier, in this process or another."""
         self._store_sources()
         return Session.resume(self._setting(), id)
+
+    def test(self) -> Report:
+        """Run the tests in the file beside the agent, each with a memory and a clock of its own."""
+        from memoranda.abl.scripts import run_scripts
+
+        return run_scripts(self.file, tools=self._kit.tools)
+
+    def replay(self, id: str) -> Replay:
+        """Replay the turns of a session without tools, models or writes."""
+        return self.resume(id).replay()
 
     def _setting(self) -> Setting:
         team = {name: agent._member for name, agent in self._peers.items()}

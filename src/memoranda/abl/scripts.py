@@ -36,24 +36,22 @@ from memoranda.abl.document import scope_of
 from memoranda.abl.runtime.state import Status
 from memoranda.abl.tools.toolbox import Functions, functions_of
 from memoranda.abl.variables import key_of
-from memoranda.errors import MemorandaError, NotFound, UsageError
+from memoranda.errors import MemorandaError, UsageError
 from memoranda.lang import scripts
-from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.scripts import (
-    ENDING,
+    Answers,
     How,
     ScriptClock,
     ScriptReader,
+    Tested,
     Wording,
     describe,
     fits,
-    programs_beside,
-    read_tests,
-    stem_of,
-    tests_beside,
+    json_text,
+    run_each,
 )
 from memoranda.lang.source import Source, Span
-from memoranda.lang.yaml import YamlNode, compose
+from memoranda.lang.yaml import YamlNode
 from memoranda.model.names import check_key
 from memoranda.model.text import quote
 
@@ -123,11 +121,7 @@ class ScriptFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_scripts(text: str, *, name: str) -> ScriptFile:
     """Read a file of scripts, or raise a SourceError with all diagnostics."""
-    source = Source(name, text)
-    reader = _Reader(Diagnostics(source))
-    found = reader.file(compose(source, reader.said))
-    reader.said.raise_if_failed()
-    return msgspec.structs.replace(found, source=source)
+    return _Reader.read(text, name=name)
 
 
 class _Reader(ScriptReader):
@@ -137,7 +131,7 @@ class _Reader(ScriptReader):
         """Read the whole file."""
         found = self.keys(node, "a file of scripts", ("agent", "agents", "tools", "tests"))
         return ScriptFile(
-            source=self.said.source,
+            source=self.diagnostics.source,
             agent=self.text(found["agent"], "agent") if "agent" in found else None,
             agents=self.texts(found["agents"], "agents") if "agents" in found else (),
             tools=self.text(found["tools"], "tools") if "tools" in found else None,
@@ -163,11 +157,8 @@ class _Reader(ScriptReader):
                     if "actions" in given:
                         self.wrong("`turns` is another word for `steps`", value.span, "Use one of them")
                     given["actions"] = self._actions(value)
-        if not given.get("name"):
-            self.missing("a test needs a name", node.span, "Begin it with `- name: What it shows`")
+        if not self.check_test(given, "actions", node, "Put `steps:` below it"):
             return None
-        if not given.get("actions") and not self.said.failed:
-            self.missing(f"the test {quote(given['name'])} does nothing", node.span, "Put `steps:` below it")
         return Script(span=node.span, **{key: value for key, value in given.items() if value is not None})
 
     # steps
@@ -242,7 +233,7 @@ _STEPS: dict[str, tuple[Kind, Callable[[_Reader, YamlNode], Any]]] = {
 
 AGENT_ENDINGS = (".agent.abl", ".abl", ".agent.yaml", ".agent.yml")
 """Endings of agent files, longer ones first."""
-_WHERE = "Write the tests of an agent beside it: those of `desk.abl` in `desk.tests.yaml`"
+TESTED = Tested("agent", "an", ".abl", AGENT_ENDINGS)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -256,7 +247,6 @@ class Failure(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-Case = scripts.Case[Failure]
 Report = scripts.Report[Failure]
 
 
@@ -266,40 +256,23 @@ def run_scripts(path: str | os.PathLike[str], *, tools: Functions | None = None,
     `tools` replaces the module that the file names; `model` is what reasoning steps ask, none unless given.
     """
     file = scripts_beside(Path(path))
-    read = read_scripts(read_tests(file, hint=_WHERE), name=str(file))
-    agent = file.parent / read.agent if read.agent else _agent_beside(file)
-    cases = tuple(_run(script, read, file.parent, agent, tools, model) for script in read.scripts)
-    return Report(str(file), cases)
+    read = read_scripts(TESTED.text_of(file), name=str(file))
+    agent = TESTED.program_of(file, read.agent)
+    return run_each(read.source, read.scripts, lambda script: _play(script, read, file.parent, agent, tools, model))
 
 
 def scripts_beside(path: Path) -> Path:
     """Return the file of scripts of an agent; a file of scripts is returned as it is."""
-    for ending in AGENT_ENDINGS:
-        if path.name.endswith(ending):
-            return tests_beside(path, ending)
-    if path.suffix in (".yaml", ".yml"):
-        return path
-    raise UsageError(
-        f"{quote(path.name)} is neither an agent nor a file of scripts",
-        hint=f"Agents end in {', '.join(AGENT_ENDINGS)}, scripts in {ENDING}",
-        path=str(path),
-    )
+    return TESTED.tests_of(path)
 
 
-def _agent_beside(file: Path) -> Path:
-    beside = programs_beside(file, AGENT_ENDINGS)
-    if not beside:
-        hint = f"Name it in the file: `agent: {stem_of(file)}.abl`"
-        raise NotFound(f"no agent found for {quote(str(file))}", hint=hint, path=str(file))
-    return beside[0]
-
-
-def _run(script: Script, read: ScriptFile, folder: Path, path: Path, tools: Functions | None, model: Any) -> Case:
+def _play(
+    script: Script, read: ScriptFile, folder: Path, path: Path, tools: Functions | None, model: Any
+) -> Failure | None:
     from memoranda.abl.agent import load
     from memoranda.api.memory import open as open_memory
 
     clock = ScriptClock(script.now)
-    line = read.source.position(script.span.start).line
     # Each test loads the module again, so that tests do not share its state.
     functions = functions_of(tools if tools is not None else folder / read.tools if read.tools else None)
     functions.update((name, _stub_tool(answers, functions.get(name))) for name, answers in script.tools.items())
@@ -311,18 +284,16 @@ def _run(script: Script, read: ScriptFile, folder: Path, path: Path, tools: Func
             for action in script.actions:
                 run.do(action)
         except _Unexpected as unexpected:
-            return Case(script.name, line, run.failure(unexpected, read.source.position(unexpected.at).line))
-    return Case(script.name, line)
+            return run.failure(unexpected, read.source.position(unexpected.at).line)
+    return None
 
 
 def _stub_tool(answers: tuple[Answer, ...], real: Callable[..., Any] | None) -> Callable[..., Any]:
     """Return a tool that returns one answer after the other, and then repeats the last."""
-    calls = 0
+    left = Answers(answers)
 
     def answer(*positional: Any, **named: Any) -> Any:
-        nonlocal calls
-        current = answers[min(calls, len(answers) - 1)]
-        calls += 1
+        current = left.next()
         if current.error is not None:
             raise RuntimeError(current.error)
         return current.value
@@ -492,11 +463,11 @@ class _ScriptRun:
 
     def _compare(self, action: Action, what: str, found: str | None) -> None:
         if found != action.value:
-            raise _Unexpected(action.span.start, f"{what} {_json(action.value)}", _json(found))
+            raise _Unexpected(action.span.start, f"{what} {json_text(action.value)}", json_text(found))
 
     def _compare_value(self, action: Action, what: str, wanted: Any, found: Any) -> None:
         if not _same(wanted, found):
-            raise _Unexpected(action.span.start, f"{what} to be {_json(wanted)}", _json(found))
+            raise _Unexpected(action.span.start, f"{what} to be {json_text(wanted)}", json_text(found))
 
     def _hint(self, wording: Wording) -> str:
         if not fits(wording, self.openings[self.user].text):
@@ -537,7 +508,3 @@ def _same(one: Any, other: Any) -> bool:
         left, right = cast("list[Any]", one), cast("list[Any]", other)
         return len(left) == len(right) and all(map(_same, left, right))
     return isinstance(one, bool) == isinstance(other, bool) and one == other
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

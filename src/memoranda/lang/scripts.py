@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,8 +14,8 @@ import msgspec
 from memoranda.errors import NotFound, UsageError
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean
 from memoranda.lang.expression.patterns import compile_pattern, search
-from memoranda.lang.source import Span
-from memoranda.lang.yaml import YamlNode
+from memoranda.lang.source import Source, Span
+from memoranda.lang.yaml import YamlNode, compose
 from memoranda.model.clock import from_micros, parse_duration, parse_moment
 from memoranda.model.text import quote
 
@@ -39,39 +40,69 @@ class ScriptClock:
 
 ENDING = ".tests.yaml"
 """The ending of a test file; the tests of `hotel.abl` are in `hotel.tests.yaml`."""
-ENDINGS = (ENDING, ".tests.yml")
-
-
-def tests_beside(program: Path, ending: str) -> Path:
-    """Return the test file of a program whose name has this ending."""
-    return program.with_name(program.name.removesuffix(ending) + ENDING)
+_ENDINGS = (ENDING, ".tests.yml")
 
 
 def programs_beside(tests: Path, endings: Iterable[str]) -> list[Path]:
     """Return the programs next to a test file that it may belong to."""
-    stem = stem_of(tests)
+    stem = _stem_of(tests)
     return [beside for ending in endings if (beside := tests.with_name(stem + ending)).is_file() and beside != tests]
 
 
-def stem_of(tests: Path) -> str:
-    """Return the name that a test file shares with its program."""
-    for ending in ENDINGS:
-        if tests.name.endswith(ending):
-            return tests.name.removesuffix(ending)
-    return tests.stem
+def _stem_of(tests: Path) -> str:
+    ending = next((ending for ending in _ENDINGS if tests.name.endswith(ending)), tests.suffix)
+    return tests.name.removesuffix(ending)
 
 
-def read_tests(file: Path, *, hint: str) -> str:
-    """Return the text of a test file; `hint` says where a missing one belongs."""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise NotFound(f"the file {quote(str(file), longest=300)} does not exist", hint=hint, path=str(file)) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{quote(str(file))} is not text in UTF-8", hint="Convert it", path=str(file)) from None
-    except OSError as error:
-        message = f"{quote(str(file))} cannot be read: {error.strerror or error}"
-        raise UsageError(message, hint="Name a file that can be read", path=str(file)) from None
+class Tested(msgspec.Struct, frozen=True):
+    """A kind of program with tests in a file of their own: its name and article, and the endings of its files."""
+
+    name: str
+    article: str
+    ending: str
+    """The usual ending, for hints."""
+    endings: tuple[str, ...]
+    """All endings, longer ones first."""
+
+    def tests_of(self, path: Path) -> Path:
+        """Return the test file that belongs to a program; a test file is its own."""
+        if path.name.endswith(_ENDINGS):
+            return path
+        for ending in self.endings:
+            if path.name.endswith(ending):
+                return path.with_name(path.name.removesuffix(ending) + ENDING)
+        if path.suffix in (".yaml", ".yml"):
+            return path
+        raise UsageError(
+            f"{quote(path.name)} is neither {self.article} {self.name} nor a file of tests",
+            hint=f"{self.name.capitalize()}s end in {', '.join(self.endings)}, their tests in {ENDING}",
+            path=str(path),
+        )
+
+    def program_of(self, tests: Path, named: str | None) -> Path:
+        """Return the program that a test file names, or the one next to it."""
+        if named is not None:
+            return tests.parent / named
+        beside = programs_beside(tests, self.endings)
+        if not beside:
+            hint = f"Name it in the file: `{self.name}: {_stem_of(tests)}{self.ending}`"
+            raise NotFound(f"no {self.name} found for {quote(str(tests))}", hint=hint, path=str(tests))
+        return beside[0]
+
+    def text_of(self, tests: Path) -> str:
+        """Return the text of a test file."""
+        path = str(tests)
+        try:
+            return tests.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            example = f"those of `desk{self.ending}` in `desk{ENDING}`"
+            hint = f"Write the tests of {self.article} {self.name} beside it: {example}"
+            raise NotFound(f"the file {quote(path, longest=300)} does not exist", hint=hint, path=path) from None
+        except UnicodeDecodeError:
+            raise UsageError(f"{quote(path)} is not text in UTF-8", hint="Convert it", path=path) from None
+        except OSError as error:
+            message = f"{quote(path)} cannot be read: {error.strerror or error}"
+            raise UsageError(message, hint="Name a file that can be read", path=path) from None
 
 
 How = Literal["has", "is", "not", "matches"]
@@ -170,7 +201,7 @@ class Report(msgspec.Struct, Generic[Failure], frozen=True):
         return len(self.cases) - self.passed
 
 
-class Named(Protocol):
+class Script(Protocol):
     """A test, as far as all languages share it."""
 
     @property
@@ -178,8 +209,39 @@ class Named(Protocol):
         """Its name."""
         ...
 
+    @property
+    def span(self) -> Span:
+        """Its place in the file."""
+        ...
 
-N = TypeVar("N", bound=Named)
+
+S = TypeVar("S", bound=Script)
+A = TypeVar("A")
+
+
+def run_each(source: Source, scripts: Iterable[S], play: Callable[[S], Failure | None]) -> Report[Failure]:
+    """Run the tests of a file one by one, and report how each ended; `play` returns why a test failed."""
+    cases = (Case(one.name, source.position(one.span.start).line, play(one)) for one in scripts)
+    return Report(source.name, tuple(cases))
+
+
+class Answers(Generic[A]):
+    """Scripted answers, given one after the other; the last one is repeated."""
+
+    def __init__(self, answers: Iterable[A]) -> None:
+        """Start with the first."""
+        self._left = deque(answers)
+        self._lock = threading.Lock()
+
+    def next(self) -> A:
+        """Return the next answer."""
+        with self._lock:
+            return self._left.popleft() if len(self._left) > 1 else self._left[0]
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON, for a report."""
+    return msgspec.json.encode(value).decode()
 
 
 class ScriptReader:
@@ -188,23 +250,36 @@ class ScriptReader:
     Words stay words: `say: yes` says `yes`, and a date is text.
     """
 
-    def __init__(self, said: Diagnostics) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Start with the diagnostics of a source."""
-        self.said = said
+        self.diagnostics = diagnostics
+
+    @classmethod
+    def read(cls, text: str, *, name: str) -> Any:
+        """Return what the text of a test file says, or raise a SourceError with all of its diagnostics."""
+        source = Source(name, text)
+        reader = cls(Diagnostics(source))
+        found = reader.file(compose(source, reader.diagnostics))
+        reader.diagnostics.raise_if_failed()
+        return found
+
+    def file(self, node: YamlNode | None) -> Any:
+        """Return what a test file says; each language has its own keys."""
+        raise NotImplementedError
 
     def keys(self, node: YamlNode | None, what: str, known: Collection[str]) -> dict[str, YamlNode]:
         """Return the top-level keys of a file; an empty file is an error."""
         if node is not None:
             return dict(self.entries(node, what, known))
-        if not self.said.failed:
+        if not self.diagnostics.failed:
             self.missing("the file declares no tests", Span(0, 0), "Begin it with `tests:`")
         return {}
 
     def tests(
-        self, node: YamlNode | None, whole: YamlNode | None, read: Callable[[YamlNode], N | None]
-    ) -> tuple[N, ...]:
+        self, node: YamlNode | None, whole: YamlNode | None, read: Callable[[YamlNode], S | None]
+    ) -> tuple[S, ...]:
         """Return the tests of a file, with unique names; `whole` is the place to report that there are none."""
-        tests: list[N] = []
+        tests: list[S] = []
         names: set[str] = set()
         for item in self.items(node, "tests") if node is not None else ():
             test = read(item)
@@ -212,12 +287,21 @@ class ScriptReader:
                 continue
             if test.name in names:
                 message = f"{quote(test.name)} is declared a second time"
-                self.said.error("duplicate", message, item.span, hint="Give each test a name of its own")
+                self.diagnostics.error("duplicate", message, item.span, hint="Give each test a name of its own")
             names.add(test.name)
             tests.append(test)
-        if not tests and whole is not None and not self.said.failed:
+        if not tests and whole is not None and not self.diagnostics.failed:
             self.missing("there are no tests in this file", whole.span, "Put them below `tests:`, as a list")
         return tuple(tests)
+
+    def check_test(self, given: dict[str, Any], steps: str, node: YamlNode, hint: str) -> bool:
+        """Return whether a test has a name, and note if it does nothing: `steps` is the key of what it does."""
+        name = given.get("name")
+        if not name:
+            self.missing("a test needs a name", node.span, "Begin it with `- name: What it shows`")
+        elif not given.get(steps) and not self.diagnostics.failed:
+            self.missing(f"the test {quote(name)} does nothing", node.span, hint)
+        return bool(name)
 
     # parts
 
@@ -231,7 +315,7 @@ class ScriptReader:
                 yield name, value
             else:
                 hint = did_you_mean(name, known, otherwise=f"Its keys are {', '.join(known)}")
-                self.said.error("unknown_key", f"{quote(name)} is not a key of {what}", key.span, hint=hint)
+                self.diagnostics.error("unknown_key", f"{quote(name)} is not a key of {what}", key.span, hint=hint)
 
     def named(self, node: YamlNode) -> Iterator[tuple[YamlNode, YamlNode]]:
         """Yield the entries of a mapping, each key once; report duplicates."""
@@ -240,7 +324,7 @@ class ScriptReader:
             name = key.scalar or ""
             if name in seen:
                 message = f"{quote(name)} is declared a second time"
-                self.said.error("duplicate", message, key.span, hint="Keep one of them")
+                self.diagnostics.error("duplicate", message, key.span, hint="Keep one of them")
             else:
                 seen.add(name)
                 yield key, value
@@ -328,8 +412,8 @@ class ScriptReader:
 
     def wrong(self, message: str, span: Span, hint: str) -> None:
         """Report an invalid value."""
-        self.said.error("wrong_value", message, span, hint=hint)
+        self.diagnostics.error("wrong_value", message, span, hint=hint)
 
     def missing(self, message: str, span: Span, hint: str) -> None:
         """Report something missing."""
-        self.said.error("missing", message, span, hint=hint)
+        self.diagnostics.error("missing", message, span, hint=hint)

@@ -27,7 +27,7 @@ from memoranda.mashin.checker import check_source
 from memoranda.mashin.document import Document
 from memoranda.mashin.guards import ActiveGuard, Rule, activate, missing, missing_guard
 from memoranda.mashin.plan import Plan, compile_machine
-from memoranda.mashin.run import Run, make_execution
+from memoranda.mashin.run import Replay, Run, make_execution
 from memoranda.mashin.runtime.execution import (
     Begun,
     Chosen,
@@ -159,6 +159,10 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
         from memoranda.mashin.machine_tests import run_tests
 
         return run_tests(self)
+
+    def replay(self, id: str) -> Replay:
+        """Run the steps of a run again on what was recorded; nothing is asked, read or written."""
+        return self.find(id).replay()
 
     # for its runs
 

@@ -47,31 +47,23 @@ class TestFailure(msgspec.Struct, frozen=True, kw_only=True):
 Case = scripts.Case[TestFailure]
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(scripts.Report[TestFailure], frozen=True):
     """All tests of one machine, in order."""
 
     machine: str
-    file: str
-    cases: tuple[Case, ...]
 
     @property
-    def passed(self) -> int:
-        """The number of tests that passed."""
-        return sum(case.passed for case in self.cases)
-
-    @property
-    def failed(self) -> int:
-        """The number of tests that failed."""
-        return len(self.cases) - self.passed
+    def file(self) -> str:
+        """The file of the machine."""
+        return self.path
 
 
 def run_tests(machine: Machine) -> Report:
     """Run the tests of a machine; its own memory is not used, no model is asked, and nothing is stored."""
     source = Source(machine.file, machine.plan.source)
     cases = [(test, source.position(test.span.start).line) for test in machine.document.tests]
-    return Report(
-        machine.name, machine.file, tuple(Case(test.name.text, line, _run_test(machine, test)) for test, line in cases)
-    )
+    told = tuple(Case(test.name.text, line, _run_test(machine, test)) for test, line in cases)
+    return Report(machine.file, told, machine.name)
 
 
 def _run_test(machine: Machine, test: Test) -> TestFailure | None:

@@ -31,6 +31,7 @@ from memoranda.errors import Conflict, Denied, Hint, InvalidValue, NotFound, Not
 from memoranda.governance.runs import RecordRun
 from memoranda.lang.diagnostics import Diagnostic
 from memoranda.lang.document import read_text
+from memoranda.lang.scripts import Report
 from memoranda.lang.source import digest_of
 from memoranda.model.event import GENESIS, OVER, Language, RunSummary
 from memoranda.model.fact import Fact
@@ -245,6 +246,15 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     """Whether stored texts may run; None means only on the handle that opened the store."""
 
 
+class Replay(Protocol):
+    """A run or a session that was executed again."""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs from what was recorded."""
+        ...
+
+
 class Compiled(msgspec.Struct, Generic[PlanT], frozen=True, kw_only=True):
     """A compiled text: its plan, its diagnostics, and what it needs that was not given."""
 
@@ -292,6 +302,18 @@ class Program(ABC, Generic[PlanT, KitT]):
 
         A `stored` text may lack what it was loaded with: its runs can be inspected then, but not resumed.
         """
+
+    @abstractmethod
+    def test(self) -> Report[Any]:
+        """Run its tests, each on a memory of its own, without a network or a key."""
+
+    def replay(self, id: str) -> Replay:
+        """Execute a run or a session again on what was recorded, without effects, and compare."""
+        raise UsageError(
+            f"{quote(self.name)} cannot be replayed: branches that run at the same time have no recorded order",
+            hint="Look at the events of the run",
+            value=id,
+        )
 
     def meet(self, programs: Iterable[Self]) -> None:
         """Let it call these programs, and those that they can call; of two with one name, the first."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -34,6 +34,9 @@ from memoranda.workflow.runtime.execution import begin, resume
 from memoranda.workflow.runtime.plan import ModelChoice, Plan
 from memoranda.workflow.runtime.state import Execution, Stop, Strand
 from memoranda.workflow.threads import add_message, check_text, find_thread, open_thread, thread_closed_error
+
+if TYPE_CHECKING:
+    from memoranda.workflow.scripts.run import Report
 
 
 class _Reach:
@@ -155,6 +158,12 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
         is recorded. In a `thread`, the `text` of the input becomes the owner's message there.
         """
         return self._start(Begun(input=self._validate_input(input), owner=owner, thread=thread))
+
+    def test(self) -> Report:
+        """Run the tests in the file beside the workflow, each on a memory and a clock of its own."""
+        from memoranda.workflow.scripts.run import run_scripts
+
+        return run_scripts(self.file, actions=self._kit.actions or None)
 
     def run_heads(self, id: str | None) -> tuple[tuple[str, str], ...]:
         """Return the ids and head hashes of a run and of the runs that it waits for."""

@@ -50,7 +50,7 @@ from memoranda.errors import UsageError
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.scripts import How, ScriptReader, Wording
 from memoranda.lang.source import Source, Span
-from memoranda.lang.yaml import YamlNode, compose
+from memoranda.lang.yaml import YamlNode
 from memoranda.model.clock import parse_duration
 from memoranda.model.definition import MODES, SHAPES, Mode, is_slug
 from memoranda.model.text import quote
@@ -198,25 +198,21 @@ _FILE = ("workflow", "workflows", "actions", "servers", "definitions", "tests")
 
 def read_scripts(text: str, *, name: str) -> ScriptFile:
     """Parse a file of tests, or raise a SourceError with all of its faults."""
-    source = Source(name, text)
-    reader = _Reader(Diagnostics(source))
-    found = reader.file(compose(source, reader.said))
-    reader.said.raise_if_failed()
-    return found
+    return _Reader.read(text, name=name)
 
 
 class _Reader(ScriptReader):
     """Turns YAML nodes into tests; a fault is noted, and reading goes on."""
 
-    def __init__(self, said: Diagnostics) -> None:
-        super().__init__(said)
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        super().__init__(diagnostics)
         self.scopes: dict[str, str] = {}
         """The scope of each definition, by slug."""
 
     def file(self, node: YamlNode | None) -> ScriptFile:
         found = self.keys(node, "a file of tests of a workflow", _FILE)
         return ScriptFile(
-            source=self.said.source,
+            source=self.diagnostics.source,
             workflow=self.text(found["workflow"], "workflow") if "workflow" in found else None,
             workflows=self.texts(found["workflows"], "workflows") if "workflows" in found else (),
             actions=self.text(found["actions"], "actions") if "actions" in found else None,
@@ -295,17 +291,13 @@ class _Reader(ScriptReader):
                     given["expect"] = Step("expect", self.expectation(value), value.span)
                 case _:
                     given[key] = _PARTS[key](self, value)
-        name = given.get("name")
-        if not name:
-            self.missing("a test needs a name", node.span, "Begin it with `- name: What it shows`")
-            return None
         expect = given.pop("expect", None)
         if expect is not None:
             if "steps" in given:
                 self.wrong("`expect` beside `steps` belongs to no step", expect.span, "Put it into a step")
             given["steps"] = (Step("run", None, node.span), expect)
-        if not given.get("steps") and not self.said.failed:
-            self.missing(f"the test {quote(name)} does nothing", node.span, "Put `expect:` or `steps:` below it")
+        if not self.check_test(given, "steps", node, "Put `expect:` or `steps:` below it"):
+            return None
         script = Script(span=node.span, **{key: value for key, value in given.items() if value is not None})
         self._check_thread(script)
         return script
@@ -357,7 +349,7 @@ class _Reader(ScriptReader):
         if node.entries is None:
             self.wrong("`models` is names and replies", node.span, "Write `model_name: reply` below it")
         return tuple(
-            ScriptedModel(key.scalar or "", key.span, tuple(self._reply(one) for one in self._several(value, "reply")))
+            ScriptedModel(key.scalar or "", key.span, tuple(map(self._reply, self._several(value, "reply"))))
             for key, value in self.named(node)
         )
 
@@ -404,9 +396,7 @@ class _Reader(ScriptReader):
             hint = "Write `name: {value: …}` below it, with the name of a task or an action"
             self.wrong("`actions` is names and what they give instead of acting", node.span, hint)
         return tuple(
-            ScriptedAction(
-                key.scalar or "", key.span, tuple(self._answer(one) for one in self._several(value, "answer"))
-            )
+            ScriptedAction(key.scalar or "", key.span, tuple(map(self._answer, self._several(value, "answer"))))
             for key, value in self.named(node)
         )
 

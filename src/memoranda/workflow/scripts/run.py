@@ -21,22 +21,20 @@ from memoranda.agent.connection import connect
 from memoranda.agent.models import Ask, Model, Reply, ToolCall
 from memoranda.api.memory import Memory
 from memoranda.api.memory import open as open_memory
-from memoranda.errors import ActionFailed, MemorandaError, ModelFailed, ModelUnavailable, NotFound, UsageError
+from memoranda.errors import ActionFailed, MemorandaError, ModelFailed, ModelUnavailable
 from memoranda.lang import scripts
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean
 from memoranda.lang.python_functions import load_module
 from memoranda.lang.scripts import (
-    ENDING,
-    ENDINGS,
+    Answers,
     ScriptClock,
+    Tested,
     Wording,
     describe,
     differences,
     fits,
-    programs_beside,
-    read_tests,
-    stem_of,
-    tests_beside,
+    json_text,
+    run_each,
 )
 from memoranda.lang.source import Span
 from memoranda.lang.yaml import YamlNode
@@ -58,7 +56,6 @@ from memoranda.workflow.scripts.file import (
     ScriptedError,
     ScriptedModel,
     ScriptedReply,
-    ScriptedResult,
     ScriptFile,
     Step,
     read_scripts,
@@ -81,7 +78,7 @@ class _Stubs:
 
     def __init__(self, script: Script, documents: Mapping[str, Document], *, model: Model | None) -> None:
         self._documents = documents
-        self._answers = {one.name: _Answers(one) for one in script.actions}
+        self._answers = {one.name: Answers(one.answers) for one in script.actions}
         self._models = {one.name: _ScriptedModel(one.name, one.replies) for one in script.models}
         self._model = model
 
@@ -107,7 +104,10 @@ class _Stubs:
     def _act(self, real: Action, call: Call) -> Any:
         answers = self._answers.get(call.task) or self._answers.get(real.name)
         if answers is not None:
-            return answers.give(real, call)
+            answer = answers.next()
+            if answer.error is not None:
+                raise _action_error(answer.error, real, call)
+            return answer.value
         if real.name in _OUTSIDE:
             raise ActionFailed(
                 f"the task {quote(call.task)} would send a request, which tests do not do",
@@ -162,21 +162,6 @@ def _bound_model(one: Definition | None) -> str | None:
 def _never(call: Call) -> Any:
     """Stub for an action that only a test defines, which always has scripted results."""
     raise AssertionError(call.task)
-
-
-class _Answers:
-    """The scripted results of a task, one after the other; the last one is repeated."""
-
-    def __init__(self, given: ScriptedAction) -> None:
-        self._left = deque(given.answers)
-        self._lock = threading.Lock()
-
-    def give(self, real: Action, call: Call) -> Any:
-        with self._lock:
-            answer: ScriptedResult = self._left.popleft() if len(self._left) > 1 else self._left[0]
-        if answer.error is not None:
-            raise _action_error(answer.error, real, call)
-        return answer.value
 
 
 def _action_error(trouble: ScriptedError, real: Action, call: Call) -> ActionFailed:
@@ -294,7 +279,7 @@ class _Comparison:
         for name, value in expected.values.items():
             for one in differences(value, self._value(name, value), (name,)):
                 place = _inside(places[name], one.path[1:])
-                yield self._mismatch(one.where, _json(one.expected), _json(one.got), place)
+                yield self._mismatch(one.where, json_text(one.expected), json_text(one.got), place)
 
     def _mismatch(self, path: str, expected: str, got: str, node: YamlNode) -> Mismatch:
         return Mismatch(path, expected, got, self._line(node.span))
@@ -346,11 +331,9 @@ def _inside(node: YamlNode, path: tuple[str | int, ...]) -> YamlNode:
     return node
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-_WHERE = "Write the tests of a workflow beside it: those of `desk.yaml` in `desk.tests.yaml`"
+Actions = str | os.PathLike[str] | ModuleType | Mapping[str, Action]
+"""A Python file or module with actions, or actions by name."""
+TESTED = Tested("workflow", "a", ".yaml", Workflow.ENDINGS)
 _BAD = ("failed", "refused")
 
 
@@ -364,37 +347,25 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-Case = scripts.Case[Failure]
 Report = scripts.Report[Failure]
 
 
-def run_scripts(
-    path: str | os.PathLike[str], *, actions: str | os.PathLike[str] | ModuleType | None = None, model: Any = None
-) -> Report:
+def run_scripts(path: str | os.PathLike[str], *, actions: Actions | None = None, model: Any = None) -> Report:
     """Run the tests of a file, or of the one beside a workflow.
 
-    `actions` replaces the module that the file names; `model` answers for models without scripted replies, which are an
+    `actions` replace the module that the file names; `model` answers for models without scripted replies, which are an
     error by default.
     """
     file = scripts_beside(Path(path))
-    read = read_scripts(read_tests(file, hint=_WHERE), name=str(file))
+    read = read_scripts(TESTED.text_of(file), name=str(file))
     stage = _TestFile(read, file, actions, None if model is None else connect(model))
     stage.check()
-    return Report(str(file), tuple(stage.play(script) for script in read.scripts))
+    return run_each(read.source, read.scripts, stage.play)
 
 
 def scripts_beside(path: Path) -> Path:
     """Return the file of tests that belongs to a workflow; a file of tests is its own."""
-    if path.name.endswith(ENDINGS):
-        return path
-    for ending in Workflow.ENDINGS:
-        if path.name.endswith(ending):
-            return tests_beside(path, ending)
-    raise UsageError(
-        f"{quote(path.name)} is neither a workflow nor a file of tests",
-        hint=f"Workflows end in {' or '.join(Workflow.ENDINGS)}, their tests in {ENDING}",
-        path=str(path),
-    )
+    return TESTED.tests_of(path)
 
 
 class _TestFile:
@@ -404,12 +375,12 @@ class _TestFile:
         self,
         read: ScriptFile,
         file: Path,
-        actions: str | os.PathLike[str] | ModuleType | None,
+        actions: Actions | None,
         model: Model | None,
     ) -> None:
         self.read = read
         self.folder = file.parent
-        self.workflow = self.folder / read.workflow if read.workflow else _workflow_beside(file)
+        self.workflow = TESTED.program_of(file, read.workflow)
         self.others = [self.folder / name for name in read.workflows]
         self._module = actions if actions is not None else self._path(read.actions) if read.actions else None
         self.model = model
@@ -446,8 +417,8 @@ class _TestFile:
                 _prepare(memory, self, script, said)
         said.raise_if_failed()
 
-    def play(self, script: Script) -> Case:
-        """Run one test."""
+    def play(self, script: Script) -> Failure | None:
+        """Run one test, and return why it failed."""
         clock = ScriptClock(script.now)
         stubs = _Stubs(script, self.documents, model=self.model)
         with open_memory(":memory:", clock=clock) as memory:
@@ -466,20 +437,14 @@ class _TestFile:
             try:
                 playing.play()
             except _TestFailed as unexpected:
-                return Case(script.name, self.line(script.span), playing.failure(unexpected))
-        return Case(script.name, self.line(script.span))
+                return playing.failure(unexpected)
+        return None
 
 
-def _workflow_beside(file: Path) -> Path:
-    beside = programs_beside(file, Workflow.ENDINGS)
-    if not beside:
-        hint = f"Name it in the file: `workflow: {stem_of(file)}.yaml`"
-        raise NotFound(f"no workflow found for {quote(str(file))}", hint=hint, path=str(file))
-    return beside[0]
-
-
-def _actions_in(module: str | os.PathLike[str] | ModuleType) -> dict[str, Action]:
-    return actions_of([module if isinstance(module, ModuleType) else load_module(module, what="actions")])
+def _actions_in(given: Actions) -> dict[str, Action]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    return actions_of([given if isinstance(given, ModuleType) else load_module(given, what="actions")])
 
 
 def _prepare(memory: Memory, stage: _TestFile, script: Script, said: Diagnostics) -> None:
