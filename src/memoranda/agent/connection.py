@@ -14,18 +14,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from memoranda.agent import provider
 from memoranda.agent.models import Ask, Model, Reply, StreamingModel
-from memoranda.agent.provider import (
-    AS_IT_IS,
-    NAMING,
-    Access,
-    excerpt,
-    find_model,
-    mentions_key,
-    model_failure,
-    timeout_failure,
-    translate_error,
-)
+from memoranda.agent.provider import Access
 from memoranda.errors import Hint, MemorandaError, ModelFailed, ModelUnavailable, UsageError
 from memoranda.model.text import quote
 
@@ -51,16 +42,16 @@ def connect(
     access = Access(base_url=base_url, api_key=api_key, organization=organization)
     if isinstance(model, str):
         if ":" not in model.strip(":") and model != "test":
-            raise ModelUnavailable(f"{quote(model)} does not name a model", hint=NAMING, model=model)
+            raise ModelUnavailable(f"{quote(model)} does not name a model", hint=provider.NAMING, model=model)
         return _Named(model, access)
     if access.given:
         raise UsageError(
             f"`{access.given[0]}` cannot be set for a model object",
             hint="Name the model as `provider:model`, or set it when you create the model",
         )
-    provider = sys.modules.get("pydantic_ai.models")
+    known = sys.modules.get("pydantic_ai.models")
     # Without that import, `model` cannot be one of pydantic-ai's.
-    if provider is not None and isinstance(model, provider.Model):
+    if known is not None and isinstance(model, known.Model):
         given = cast("ProviderModel", model)
         return _Connected(given.model_id, given)
     if isinstance(model, _Connected | _Given):
@@ -70,7 +61,9 @@ def connect(
     if isinstance(model, Model):
         return _Given(model)
     raise UsageError(
-        f"{quote(model)} is not a model", hint=(NAMING, Hint("python", "Pass a pydantic-ai model")), value=model
+        f"{quote(model)} is not a model",
+        hint=(provider.NAMING, Hint("python", "Pass a pydantic-ai model")),
+        value=model,
     )
 
 
@@ -97,9 +90,9 @@ class _Given:
 
     def _failure(self, error: Exception, timeout: float) -> ModelFailed:
         if isinstance(error, TimeoutError):
-            return timeout_failure(self.name, timeout)
-        what = f"could not be asked: {type(error).__name__}: {excerpt(str(error))}"
-        return model_failure(self.name, what, reason="provider", retryable=False)
+            return provider.timeout_failure(self.name, timeout)
+        what = f"could not be asked: {type(error).__name__}: {provider.excerpt(str(error))}"
+        return provider.model_failure(self.name, what, reason="provider", retryable=False)
 
 
 class _GivenStreaming(_Given):
@@ -119,7 +112,7 @@ class _GivenStreaming(_Given):
 class _Connected:
     """A pydantic-ai model."""
 
-    def __init__(self, name: str, found: ProviderModel | None = None, access: Access = AS_IT_IS) -> None:
+    def __init__(self, name: str, found: ProviderModel | None = None, access: Access = provider.AS_IT_IS) -> None:
         self._name = name
         self._found: ProviderModel | None = found
         self._access = access
@@ -162,7 +155,7 @@ class _Connected:
         with self._translating(timeout):
             response = yield from BACKGROUND.stream(partial(stream_response, request), timeout=timeout)
         if not is_complete(response):
-            raise model_failure(self._name, "broke off", reason="unreachable", retryable=True)
+            raise provider.model_failure(self._name, "broke off", reason="unreachable", retryable=True)
         yield wire.reply(self._name, response)
 
     @contextmanager
@@ -170,12 +163,12 @@ class _Connected:
         try:
             yield
         except TimeoutError as error:
-            raise timeout_failure(self._name, timeout) from error
+            raise provider.timeout_failure(self._name, timeout) from error
         # The code of the model or its provider may raise anything.
         except Exception as error:
             # A traceback shows the causes of an error too.
-            shown = None if mentions_key(error, self._access) else error
-            raise translate_error(self._name, error, self._access) from shown
+            shown = None if provider.mentions_key(error, self._access) else error
+            raise provider.translate_error(self._name, error, self._access) from shown
 
 
 class _Named(_Connected):
@@ -188,7 +181,7 @@ class _Named(_Connected):
     def _model(self) -> ProviderModel:
         with self._finding:
             if self._found is None:
-                self._found = find_model(self._name, self._access)
+                self._found = provider.find_model(self._name, self._access)
                 weakref.finalize(self, _end, self._found)
             return self._found
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from memoranda.agent.models import Ask, Model, Reply, Said, ToolCall, hear
+from memoranda.agent.models import Ask, Model, Reply, Said, ToolCall, UnusableAnswer, hear
 from memoranda.errors import (
     NEUTRAL_WORDS,
     InvalidValue,
@@ -129,7 +129,7 @@ class Conversation:
             try:
                 reply = self._reply()
                 answer = None if reply.calls else self._answer(reply)
-            except _Unfit as unfit:
+            except UnusableAnswer as unfit:
                 self._correct(unfit)
             else:
                 return Heard(text=reply.text, calls=reply.calls, answer=answer)
@@ -156,7 +156,7 @@ class Conversation:
                 self._count(details["tokens_in"], details["tokens_out"])
             if details.get("reason") != "invalid_answer":
                 raise
-            raise _Unfit(details.get("fault", error.message), details.get("said", "")) from error
+            raise UnusableAnswer(details.get("fault", error.message), details.get("said", "")) from error
         self._count(reply.tokens_in, reply.tokens_out)
         return reply
 
@@ -172,17 +172,17 @@ class Conversation:
             self._used(tokens_in, tokens_out)
 
     def _answer(self, reply: Reply) -> Any:
-        """Return the answer in a reply; raise _Unfit if it is invalid."""
+        """Return the answer in a reply; raise UnusableAnswer if it is invalid."""
         try:
             if self._ask.schema is None:
                 return _text(reply)
             if reply.value is None:
-                raise _Unfit("there is text instead of the requested value", reply.text)
+                raise UnusableAnswer("there is text instead of the requested value", reply.text)
             return reply.value if self._fit is None else self._fit(reply.value)
         except (SchemaViolation, InvalidValue, LimitExceeded) as error:
-            raise _Unfit(error.message, reply.text if reply.value is None else _json(reply.value)) from error
+            raise UnusableAnswer(error.message, reply.text if reply.value is None else _json(reply.value)) from error
 
-    def _correct(self, unfit: _Unfit) -> None:
+    def _correct(self, unfit: UnusableAnswer) -> None:
         """Ask the model to correct its answer; raise ModelFailed if it has been asked too often."""
         self._faults.append(unfit.fault)
         if len(self._faults) > CORRECTIONS:
@@ -222,18 +222,9 @@ def sendable(arguments: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(arguments, default=str), parse_constant=lambda name: None)
 
 
-class _Unfit(Exception):
-    """An invalid answer, with its fault and its text."""
-
-    def __init__(self, fault: str, said: str) -> None:
-        super().__init__(fault)
-        self.fault = fault
-        self.said = said
-
-
 def _text(reply: Reply) -> str:
     if not reply.text:
-        raise _Unfit("the reply is empty", "")
+        raise UnusableAnswer("the reply is empty", "")
     # Providers pass on text that cannot be stored, such as a lone surrogate.
     encode_checked(reply.text, _LIMITS)
     return reply.text

@@ -79,6 +79,16 @@ class Reply(msgspec.Struct, frozen=True):
     tokens_out: int = 0
 
 
+class UnusableAnswer(Exception):
+    """An answer that is not as requested, with its fault and its text."""
+
+    def __init__(self, fault: str, said: str) -> None:
+        """Say what is wrong, and what the model said."""
+        super().__init__(fault)
+        self.fault = fault
+        self.said = said
+
+
 @runtime_checkable
 class Model(Protocol):
     """Anything that replies; `connect` creates one from a name or a pydantic-ai model."""

@@ -14,28 +14,20 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
+from pydantic_ai import messages
+from pydantic_ai.models import Model as ProviderModel
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
-from memoranda.agent.models import Ask, Reply, Said, ToolCall
+from memoranda.agent.models import Ask, Reply, Said, ToolCall, UnusableAnswer
 from memoranda.agent.provider import SHOWN, model_failure, refusal
 from memoranda.engine.schemas import validator_of
 from memoranda.errors import InvalidDefinition, LimitExceeded
 from memoranda.model.text import quote
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import (
-        ModelMessage,
-        ModelRequestPart,
-        ModelResponse,
-        ModelResponsePart,
-        ModelResponseStreamEvent,
-    )
-    from pydantic_ai.models import Model as ProviderModel
-    from pydantic_ai.models import ModelRequestParameters, StreamedResponse
-    from pydantic_ai.settings import ModelSettings
-
 
 ANSWER = "give_answer"
 """The tool that a model calls with its answer, if the answer has a schema."""
@@ -72,46 +64,42 @@ class Request:
     def arguments(self, model: ProviderModel) -> dict[str, Any]:
         """Return the arguments of `model_request` and `model_request_stream`."""
         return {
-            "messages": self.messages(),
+            "messages": self.history(),
             "model_settings": self.settings(model),
             "model_request_parameters": self.parameters(),
             "instrument": False,
         }
 
-    def messages(self) -> list[ModelMessage]:
+    def history(self) -> list[messages.ModelMessage]:
         """Return the conversation; tool results and user messages between two replies are one request."""
-        from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
-
-        found: list[ModelMessage] = []
-        waiting: list[ModelRequestPart] = []
+        found: list[messages.ModelMessage] = []
+        waiting: list[messages.ModelRequestPart] = []
         for said in self._ask.messages:
             if said.role == "assistant":
-                found.append(ModelRequest(parts=waiting or [UserPromptPart(_SILENCE)]))
-                found.append(ModelResponse(parts=self._response_parts(said)))
+                found.append(messages.ModelRequest(parts=waiting or [messages.UserPromptPart(_SILENCE)]))
+                found.append(messages.ModelResponse(parts=self._response_parts(said)))
                 waiting = []
             else:
                 waiting.append(self._request_part(said))
-        last = ModelRequest(parts=waiting or [UserPromptPart(_SILENCE)], instructions=self._ask.instructions or None)
+        last = messages.ModelRequest(
+            parts=waiting or [messages.UserPromptPart(_SILENCE)], instructions=self._ask.instructions or None
+        )
         return [*found, last]
 
-    def _response_parts(self, said: Said) -> Sequence[ModelResponsePart]:
-        from pydantic_ai.messages import TextPart, ToolCallPart
+    def _response_parts(self, said: Said) -> Sequence[messages.ModelResponsePart]:
+        calls = [
+            messages.ToolCallPart(self._wire_name(call.name), call.arguments, tool_call_id=call.id)
+            for call in said.calls
+        ]
+        return [messages.TextPart(said.text), *calls] if said.text or not calls else calls
 
-        calls = [ToolCallPart(self._wire_name(call.name), call.arguments, tool_call_id=call.id) for call in said.calls]
-        return [TextPart(said.text), *calls] if said.text or not calls else calls
-
-    def _request_part(self, said: Said) -> ModelRequestPart:
-        from pydantic_ai.messages import ToolReturnPart, UserPromptPart
-
+    def _request_part(self, said: Said) -> messages.ModelRequestPart:
         if said.role == "user":
-            return UserPromptPart(said.text)
-        return ToolReturnPart(self._wire_name(said.tool), said.text, tool_call_id=said.call_id)
+            return messages.UserPromptPart(said.text)
+        return messages.ToolReturnPart(self._wire_name(said.tool), said.text, tool_call_id=said.call_id)
 
     def parameters(self) -> ModelRequestParameters:
         """Return the tools, with the schema of the answer as one more."""
-        from pydantic_ai.models import ModelRequestParameters
-        from pydantic_ai.tools import ToolDefinition
-
         tools = [
             ToolDefinition(
                 name=self._names[tool.name],
@@ -144,7 +132,7 @@ class Request:
             chosen["max_retries"] = 0
         return chosen
 
-    def reply(self, model: str, response: ModelResponse) -> Reply:
+    def reply(self, model: str, response: messages.ModelResponse) -> Reply:
         """Return the reply of a response, or raise ModelFailed if it cannot be used."""
         usage = response.usage
         tokens: dict[str, Any] = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
@@ -153,7 +141,7 @@ class Request:
             raise refusal(model, (response.provider_details or {}).get("refusal"), **tokens)
         try:
             text, calls, value = self._parse(response)
-        except _Unusable as unusable:
+        except UnusableAnswer as unusable:
             hint = "Allow more tokens: the reply was cut off" if response.finish_reason == "length" else ""
             raise model_failure(
                 model,
@@ -170,11 +158,9 @@ class Request:
             raise model_failure(model, message, reason="silent", retryable=True, **tokens)
         return Reply(text, calls, value, **tokens)
 
-    def _parse(self, response: ModelResponse) -> tuple[str, tuple[ToolCall, ...], dict[str, Any] | None]:
-        from pydantic_ai.messages import TextPart, ToolCallPart
-
-        text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
-        called = [(part, _arguments(part)) for part in response.parts if isinstance(part, ToolCallPart)]
+    def _parse(self, response: messages.ModelResponse) -> tuple[str, tuple[ToolCall, ...], dict[str, Any] | None]:
+        text = "".join(part.content for part in response.parts if isinstance(part, messages.TextPart)).strip()
+        called = [(part, _arguments(part)) for part in response.parts if isinstance(part, messages.ToolCallPart)]
         calls = tuple(
             ToolCall(part.tool_call_id, self._tools.get(part.tool_name, part.tool_name), arguments)
             for part, arguments in called
@@ -225,21 +211,12 @@ def _field(schema: Any) -> Any:
     return told
 
 
-class _Unusable(Exception):
-    """An unusable answer, with its fault and its text."""
-
-    def __init__(self, fault: str, said: str) -> None:
-        super().__init__(fault)
-        self.fault = fault
-        self.said = said
-
-
 def _arguments(part: Any) -> dict[str, Any]:
     try:
         return part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
         fault = f"the arguments of {quote(part.tool_name)} are not a JSON object"
-        raise _Unusable(fault, str(part.args)) from error
+        raise UnusableAnswer(fault, str(part.args)) from error
 
 
 def _without_fence(text: str) -> str:
@@ -257,7 +234,7 @@ def _value(text: str, given: dict[str, Any] | None) -> dict[str, Any]:
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             read = None
         if not isinstance(read, dict):
-            raise _Unusable("there is text instead of the requested value", text)
+            raise UnusableAnswer("there is text instead of the requested value", text)
         given = cast("dict[str, Any]", read)
     return given
 
@@ -266,16 +243,15 @@ def _check(schema: dict[str, Any], value: dict[str, Any]) -> None:
     try:
         fault = validator_of(schema, formats=False).first_fault(value)
     except UnicodeEncodeError as error:
-        raise _Unusable("the value holds half of a character", str(value)) from error
+        raise UnusableAnswer("the value holds half of a character", str(value)) from error
     except (InvalidDefinition, LimitExceeded) as error:
-        raise _Unusable(f"the value is not as asked: {error.message}", str(value)) from error
+        raise UnusableAnswer(f"the value is not as asked: {error.message}", str(value)) from error
     if fault is not None:
-        raise _Unusable(f"the value is not as asked: {fault.reason}", str(value))
+        raise UnusableAnswer(f"the value is not as asked: {fault.reason}", str(value))
 
 
 def can_stream(model: ProviderModel) -> bool:
     """Return whether a model of pydantic-ai can be heard while it speaks, with nothing lost by it."""
-    from pydantic_ai.models import Model as AnyModel
     from pydantic_ai.models.fallback import FallbackModel
     from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.models.wrapper import WrapperModel
@@ -287,12 +263,12 @@ def can_stream(model: ProviderModel) -> bool:
         return False
     if isinstance(model, FunctionModel):
         return model.stream_function is not None
-    return type(model).request_stream is not AnyModel.request_stream
+    return type(model).request_stream is not ProviderModel.request_stream
 
 
 async def stream_response(
     request: AbstractAsyncContextManager[StreamedResponse], tell: Callable[[str], None]
-) -> ModelResponse:
+) -> messages.ModelResponse:
     """Make a request, pass on the text of its response as it arrives, and return the response."""
     trimmer = _Trimmer()
     async with request as events:
@@ -303,12 +279,10 @@ async def stream_response(
     return events.get()
 
 
-def _words(event: ModelResponseStreamEvent) -> str:
-    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
-
-    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+def _words(event: messages.ModelResponseStreamEvent) -> str:
+    if isinstance(event, messages.PartStartEvent) and isinstance(event.part, messages.TextPart):
         return event.part.content
-    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+    if isinstance(event, messages.PartDeltaEvent) and isinstance(event.delta, messages.TextPartDelta):
         return event.delta.content_delta
     return ""
 
@@ -329,7 +303,7 @@ class _Trimmer:
         return told
 
 
-def is_complete(response: ModelResponse) -> bool:
+def is_complete(response: messages.ModelResponse) -> bool:
     """Return whether a streamed response is complete."""
     # A provider's response has a finish reason unless it broke off; that of a function never has one.
     ended = response.finish_reason is not None or response.provider_url is None

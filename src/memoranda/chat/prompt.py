@@ -27,17 +27,15 @@ def messages_of(parts: Sequence[Part]) -> tuple[Said, ...]:
     summary = newest_summary(parts)
     covered = summary.covers if summary else 0
     spoken = [part for part in parts if part.seq > covered and part.kind != "system_event"]
-    first = () if summary is None else (Said("user", _summary_tag(summary.text)),)
-    return (*first, *_messages(spoken))
+    if summary is None:
+        return tuple(_messages(spoken))
+    told = f"<conversation_summary>\n{escape(summary.text)}\n</conversation_summary>"
+    return (Said("user", told), *_messages(spoken))
 
 
 def newest_summary(parts: Sequence[Part]) -> Part | None:
     """Return the newest summary of a conversation, if there is one."""
     return next((part for part in reversed(parts) if part.kind == "system_event" and part.covers), None)
-
-
-def _summary_tag(summary: str) -> str:
-    return f"<conversation_summary>\n{escape(summary)}\n</conversation_summary>"
 
 
 def _messages(parts: Sequence[Part]) -> Iterator[Said]:
@@ -74,12 +72,8 @@ def _messages(parts: Sequence[Part]) -> Iterator[Said]:
 
 
 def _reply(words: str, calls: Sequence[Part]) -> Said:
-    made = (ToolCall(call.call_id, call.tool, _arguments(call)) for call in calls)
+    made = (ToolCall(call.call_id, call.tool, msgspec.json.decode(call.text, type=dict[str, Any])) for call in calls)
     return Said("assistant", words, tuple(made))
-
-
-def _arguments(call: Part) -> dict[str, Any]:
-    return cast("dict[str, Any]", msgspec.json.decode(call.text))
 
 
 def _missing_results(waiting: dict[str, Part]) -> Iterator[Said]:

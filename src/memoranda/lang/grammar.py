@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
@@ -81,6 +82,11 @@ class Level(msgspec.Struct, frozen=True, dict=True):
     where: str
     keywords: tuple[Keyword, ...]
 
+    @classmethod
+    def of(cls, name: str, where: str, *keywords: Keyword) -> Level:
+        """Return a place; `where` is how messages call it."""
+        return cls(name, where, keywords)
+
     @cached_property
     def _index(self) -> dict[str, Keyword]:
         return {spelling: keyword for keyword in self.keywords for spelling in (keyword.name, *keyword.aliases)}
@@ -98,3 +104,8 @@ class Level(msgspec.Struct, frozen=True, dict=True):
     def required(self) -> tuple[Keyword, ...]:
         """The required keywords."""
         return tuple(keyword for keyword in self.keywords if keyword.required)
+
+
+def levels_in(module: Mapping[str, object]) -> dict[str, Level]:
+    """Return the levels among the names of a module, in the order of the file."""
+    return {level.name: level for level in module.values() if isinstance(level, Level)}

@@ -18,14 +18,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from memoranda.lang.egress import (
-    MAX_BYTES,
-    EgressPolicy,
-    HttpRequest,
-    HttpResponse,
-    RequestFailed,
-    server_of,
-)
+from memoranda.lang.egress import MAX_BYTES, EgressPolicy, HttpRequest, HttpResponse, RequestFailed, server_of
 from memoranda.model.text import quote
 
 _MAX_HEADERS = 100

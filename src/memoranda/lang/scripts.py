@@ -380,33 +380,28 @@ class ScriptReader:
 
     def moment(self, node: YamlNode) -> str | None:
         """Return a moment as ISO 8601 text."""
-        try:
-            return from_micros(parse_moment(node.scalar or "")).isoformat()
-        except UsageError as error:
-            self.wrong(error.message, node.span, error.hint)
-            return None
+        moment = self.parse(node, parse_moment, node.scalar or "")
+        return None if moment is None else from_micros(moment).isoformat()
 
     def seconds(self, node: YamlNode) -> int:
         """Return a duration, such as `90s` or `2h`, in seconds."""
-        try:
-            return parse_duration(node.scalar or "")
-        except UsageError as error:
-            self.wrong(error.message, node.span, error.hint)
-            return 0
+        return self.parse(node, parse_duration, node.scalar or "") or 0
 
     def comparisons(self, node: YamlNode, known: Collection[How]) -> Iterator[Wording]:
         """Yield the expectations of a mapping from a comparison to one or several texts."""
         for how, value in self.entries(node, "an expectation", known):
             for text in self.texts(value, how):
                 if how == "matches":
-                    self._pattern(text, value.span)
+                    self.parse(value, compile_pattern, text)
                 yield Wording(cast("How", how), text)
 
-    def _pattern(self, text: str, span: Span) -> None:
+    def parse(self, node: YamlNode, parse: Callable[[Any], A], written: Any) -> A | None:
+        """Return what a function makes of a written value; report what it refuses."""
         try:
-            compile_pattern(text)
+            return parse(written)
         except UsageError as error:
-            self.wrong(error.message, span, error.hint)
+            self.wrong(error.message, node.span, error.hint)
+            return None
 
     # faults
 

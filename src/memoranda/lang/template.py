@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from memoranda.errors import LimitExceeded
-from memoranda.lang.expression.compiler import CORE, Layer, compile_node
-from memoranda.lang.expression.dialect import Closure, Compilation, Dialect, ExpressionRun, Names, Resolve, exceeded
+from memoranda.lang.expression.compiler import CORE, Compilation, Layer, compile_node
+from memoranda.lang.expression.dialect import Closure, Dialect, ExpressionRun, Names, Resolve, exceeded
 from memoranda.lang.expression.nodes import Constant, Node
 
 THIS, INDEX, KEY, FIRST, LAST = "this", "@index", "@key", "@first", "@last"

@@ -121,9 +121,9 @@ class Outline(msgspec.Struct):
     retries: list[Retry] = []
 
     @property
-    def said(self) -> Diagnostics:
+    def diagnostics(self) -> Diagnostics:
         """The diagnostics of the file."""
-        return self.programs.said
+        return self.programs.diagnostics
 
     @property
     def is_machine(self) -> bool:
@@ -151,7 +151,7 @@ class Outline(msgspec.Struct):
 
     def _key_span(self, name: str, value: Span) -> Span:
         """Return the place of the key before a value: nodes have only the place of the value."""
-        text = self.said.source.text
+        text = self.diagnostics.source.text
         found = _KEY.search(text, max(value.start - len(name) - 40, 0), value.start)
         return Span(*found.span(1)) if found and name in found[1] else value
 
@@ -279,10 +279,10 @@ def check_source(
 ) -> tuple[Reading, Programs, tuple[Diagnostic, ...]]:
     """Read, parse and check a source; return what was read, its programs, and all diagnostics in order."""
     reading = read(text, name=name, fragment=fragment)
-    said = reading.going_on()
-    programs = Programs(said)
+    diagnostics = reading.going_on()
+    programs = Programs(diagnostics)
     check_document(reading.document, programs)
-    return reading, programs, said.sorted()
+    return reading, programs, diagnostics.sorted()
 
 
 def check_document(document: Document, programs: Programs) -> None:
@@ -306,14 +306,14 @@ def _check_types(outline: Outline) -> None:
 def _check_type(outline: Outline, type_: Type) -> bool:
     if TYPES.find(type_.name) is None:
         hint = outline.hints.did_you_mean(type_.name, TYPES.names, otherwise=f"One of {', '.join(TYPES.names)}")
-        outline.said.error("unknown_type", f"{quote(type_.name)} is not a type", type_.span, hint=hint)
+        outline.diagnostics.error("unknown_type", f"{quote(type_.name)} is not a type", type_.span, hint=hint)
         return False
     if type_.shape is None:
         return type_.item is None or _check_type(outline, type_.item)
     try:
         parts = read_shape(type_.shape)
     except UsageError as error:
-        outline.said.error("wrong_shape", error.message, error.span, hint=error.hint)
+        outline.diagnostics.error("wrong_shape", error.message, error.span, hint=error.hint)
         return False
     return all([_check_type(outline, part.type) for part in parts])
 
@@ -326,7 +326,7 @@ def _check_modifiers(outline: Outline, field: Field) -> None:
         rule = CONSTRAINTS[key]
         if rule.types and name not in rule.types | {"any"}:
             message = f"`{key}` applies to {rule.about}, and {quote(field.name.text)} is {name}"
-            outline.said.error("wrong_modifier", message, config.key.span, hint="Remove it, or change the type")
+            outline.diagnostics.error("wrong_modifier", message, config.key.span, hint="Remove it, or change the type")
             continue
         values[key] = _constraint(outline, config)
     for least, most in (("min", "max"), ("min_length", "max_length")):
@@ -334,7 +334,7 @@ def _check_modifiers(outline: Outline, field: Field) -> None:
         if is_number(low) and is_number(high) and low > high:
             config = next(one for one in field.constraints if one.key.text == most)
             message = f"no value fits: `{least}` is {low} and `{most}` is {high}"
-            outline.said.error("wrong_value", message, config.value.span, hint="Swap them")
+            outline.diagnostics.error("wrong_value", message, config.value.span, hint="Swap them")
     if UNKNOWN not in values.values():
         _check_default(outline, field, values)
 
@@ -346,7 +346,7 @@ def _constraint(outline: Outline, config: Config) -> Any:
     try:
         return constraint_value(config, node)
     except UsageError as error:
-        outline.said.error("wrong_value", error.message, config.value.span, hint=error.hint)
+        outline.diagnostics.error("wrong_value", error.message, config.value.span, hint=error.hint)
         return UNKNOWN
 
 
@@ -365,7 +365,7 @@ def _check_default(outline: Outline, field: Field, constraints: dict[str, Any]) 
     try:
         value = expression(node).value({})
     except (EvaluationFailed, LimitExceeded) as failure:
-        outline.said.error(
+        outline.diagnostics.error(
             "wrong_value", f"the default of {name} has no value: {failure.message}", place, hint=failure.hint
         )
         return
@@ -378,17 +378,17 @@ def _check_default(outline: Outline, field: Field, constraints: dict[str, Any]) 
         first = violations.found[0]
         if kind.name == "enum":
             hint = first.hint or f"It needs {first.expected}"
-            outline.said.error("wrong_value", f"the default of {name} is none of its choices", place, hint=hint)
+            outline.diagnostics.error("wrong_value", f"the default of {name} is none of its choices", place, hint=hint)
         else:
             message = f"the default of {name} is not of the type {kind.name}: {quote(field.default.text, longest=40)}"
-            outline.said.error(
+            outline.diagnostics.error(
                 "wrong_type", message, place, hint=first.hint or f"Write a value of the type {kind.name}"
             )
         return
     for key, limit in constraints.items():
         wrong = CONSTRAINTS[key].test(limit)(checked)
         if wrong is not None:
-            outline.said.error(
+            outline.diagnostics.error(
                 "wrong_value", f"the default of {name} {wrong}", place, hint="Change it, or the constraint"
             )
 
@@ -407,19 +407,19 @@ def _check_permissions(outline: Outline) -> None:
             _check_guard(outline, guard)
         if ensures.authority:
             message = "`authority` is kept but not acted on: the permissions say what a machine may do"
-            outline.said.note("not_acted_on", message, ensures.authority[0].span.to(ensures.authority[-1].span))
+            outline.diagnostics.note("not_acted_on", message, ensures.authority[0].span.to(ensures.authority[-1].span))
     if not outline.is_machine:
         return
     granted = permissions(ensures)
     for part in outline.parts:
         need = need_of(part)
         if need is not None:
-            _check_need(outline.said, part, need, granted)
+            _check_need(outline.diagnostics, part, need, granted)
 
 
 def _note_unknown_capability(outline: Outline, one: Capability, verdict: Verdict) -> None:
     # Allowing an unknown capability does nothing; forbidding it would do nothing either, which is worse.
-    note = outline.said.warning if verdict == "allow" else outline.said.error
+    note = outline.diagnostics.warning if verdict == "allow" else outline.diagnostics.error
     listed = f"Known: {', '.join(CAPABILITIES.names)}"
     hint = outline.hints.did_you_mean(one.name.text, CAPABILITIES.names, otherwise=listed)
     note("unknown_capability", f"{quote(one.name.text)} is not a capability", one.name.span, hint=hint)
@@ -430,7 +430,9 @@ def _check_guard(outline: Outline, guard: Guard) -> None:
     if GUARDS.find(name) is None:
         given = f"Give the machine a guard {quote(name)} when it is loaded"
         hint = outline.hints.did_you_mean(name, GUARDS.names, otherwise=given)
-        outline.said.warning("unknown_guard", f"{quote(name)} is not a built-in guard", guard.name.span, hint=hint)
+        outline.diagnostics.warning(
+            "unknown_guard", f"{quote(name)} is not a built-in guard", guard.name.span, hint=hint
+        )
     raw = guard.on_violation
     value = literal(outline.programs.node(raw)) if raw is not None else UNKNOWN
     if raw is None or value in ON_VIOLATION.names:
@@ -438,18 +440,18 @@ def _check_guard(outline: Outline, guard: Guard) -> None:
     listed = f"One of {', '.join(ON_VIOLATION.names)}, in quotes"
     hint = outline.hints.did_you_mean(value, ON_VIOLATION.names, otherwise=listed) if isinstance(value, str) else listed
     message = f"`on_violation` cannot be {quote(raw.text, longest=40)}"
-    outline.said.error("wrong_value", message, raw.span, hint=hint)
+    outline.diagnostics.error("wrong_value", message, raw.span, hint=hint)
 
 
-def _check_need(said: Diagnostics, part: NamedStep, need: Need, granted: Permissions) -> None:
+def _check_need(diagnostics: Diagnostics, part: NamedStep, need: Need, granted: Permissions) -> None:
     shown = "memory" if need.capability.startswith("memory.") else need.capability
     level = granted.level(need)
     if level == "deny":
         message = f"step `{part.name.text}` needs {shown}, which `not allowed to` denies"
-        said.warning("not_allowed", message, part.name.span, hint="The step is denied whenever it runs")
+        diagnostics.warning("not_allowed", message, part.name.span, hint="The step is denied whenever it runs")
     elif level is None:
         message = f"step `{part.name.text}` needs {shown}"
-        said.warning("not_allowed", message, part.name.span, hint=f"Add `allowed to {shown}` to `ensures`")
+        diagnostics.warning("not_allowed", message, part.name.span, hint=f"Add `allowed to {shown}` to `ensures`")
 
 
 # configuration of steps
@@ -468,7 +470,9 @@ def _check_configuration(outline: Outline) -> None:
             _check_keys(outline, part.config, WAIT_FOR)
             if value_of(part.config, "event") is None and value_of(part.config, "callback") is None:
                 message = f"`wait for {part.name.text}` does not say what it waits for"
-                outline.said.error("missing", message, part.name.span, hint='Add `event: "…"`, or `callback: true`')
+                outline.diagnostics.error(
+                    "missing", message, part.name.span, hint='Add `event: "…"`, or `callback: true`'
+                )
         elif isinstance(part, Ask):
             _check_ask(outline, part)
     for retry in outline.retries:
@@ -484,7 +488,7 @@ def _check_keys(outline: Outline, configs: tuple[Config, ...], level: Level) -> 
                 continue
             listed = f"Known {level.where}: {', '.join(level.names)}"
             hint = outline.hints.did_you_mean(key, level.names, otherwise=listed)
-            outline.said.error("unknown_key", f"`{key}` is not a key {level.where}", config.key.span, hint=hint)
+            outline.diagnostics.error("unknown_key", f"`{key}` is not a key {level.where}", config.key.span, hint=hint)
         elif key in _RULES:
             _check_value(outline, config.value, key)
 
@@ -494,7 +498,7 @@ def _check_value(outline: Outline, raw: Raw, key: str) -> None:
     fits, what, hint = _RULES[key]
     if value is not UNKNOWN and not fits(value):
         message = f"`{key}` needs {what}, not {quote(raw.text, longest=40)}"
-        outline.said.error("wrong_value", message, raw.span, hint=hint if isinstance(hint, str) else hint(value))
+        outline.diagnostics.error("wrong_value", message, raw.span, hint=hint if isinstance(hint, str) else hint(value))
 
 
 def _check_required(outline: Outline, part: Remember | Recall, level: Level) -> None:
@@ -503,21 +507,23 @@ def _check_required(outline: Outline, part: Remember | Recall, level: Level) -> 
         misspelt = any(other in OLDER_FORM or outline.hints.closest(other, (keyword.name,)) for other in others)
         if value_of(part.config, keyword.name) is None and not misspelt:
             message = f"`{keyword.name}` is missing in `{level.name} {part.name.text}`"
-            outline.said.error("missing", message, part.name.span, hint=f"{keyword.meaning}: add `{keyword.name}: …`")
+            outline.diagnostics.error(
+                "missing", message, part.name.span, hint=f"{keyword.meaning}: add `{keyword.name}: …`"
+            )
 
 
 def _check_ask(outline: Outline, part: Ask) -> None:
     """Check an ask: a model needs a task, and only a machine takes inputs by name."""
-    said, name = outline.said, part.name.text
+    diagnostics, name = outline.diagnostics, part.name.text
     if part.machine is None:
         if part.task is None:
             message = f"`ask {name}` gives the model no task"
-            said.error("missing", message, part.name.span, hint='Add `with task "…"`')
+            diagnostics.error("missing", message, part.name.span, hint='Add `with task "…"`')
         known = ("with role", "with task", "with tools", "with temperature", "with max_tokens", "returns", "assuming")
         for config in part.inputs:
             key = config.key.text
             hint = outline.hints.did_you_mean(f"with {key}", known, otherwise="Only `ask … from` has inputs")
-            said.error("unknown_key", f"`{key}` is not a key of an `ask` to a model", config.key.span, hint=hint)
+            diagnostics.error("unknown_key", f"`{key}` is not a key of an `ask` to a model", config.key.span, hint=hint)
     for key, raw in (("temperature", part.temperature), ("max_tokens", part.max_tokens)):
         if raw is not None:
             _check_value(outline, raw, key)
@@ -526,7 +532,7 @@ def _check_ask(outline: Outline, part: Ask) -> None:
         if config.key.text not in returned:
             hint = outline.hints.did_you_mean(config.key.text, returned, otherwise=f"It returns {', '.join(returned)}")
             message = f"`{config.key.text}` is assumed, but `ask {name}` does not return it"
-            said.warning("unknown_output", message, config.key.span, hint=hint)
+            diagnostics.warning("unknown_output", message, config.key.span, hint=hint)
 
 
 def _is_name(value: Any) -> bool:
@@ -579,10 +585,10 @@ _GIVEN_NAMES = frozenset({*_RUN_NAMES, *GLOBALS, *NAMESPACES})
 def _check_names(outline: Outline) -> None:
     for name in outline.doubles:
         message = f"{quote(name.text)} is declared a second time"
-        outline.said.error("duplicate", message, name.span, hint="Give each step a name of its own")
+        outline.diagnostics.error("duplicate", message, name.span, hint="Give each step a name of its own")
     for use in outline.uses:
         for path, span in paths_read(use.node):
-            _check_path(outline, use, path, _beginning(outline.said.source, path, span))
+            _check_path(outline, use, path, _beginning(outline.diagnostics.source, path, span))
     for field in outline.document.responds or ():
         if field.source is not None:
             path = tuple(field.source.text.split("."))
@@ -616,7 +622,7 @@ def _check_path(outline: Outline, use: Use, path: Path, span: Span) -> None:
             first, known, otherwise="A name is a step, a field of `accepts`, or bound by `let`"
         )
         own = Span(span.start, min(span.end, span.start + len(first)))
-        outline.said.error("unknown_name", f"nothing is called {quote(first)}", own, hint=hint)
+        outline.diagnostics.error("unknown_name", f"nothing is called {quote(first)}", own, hint=hint)
 
 
 def _is_before(outline: Outline, use: Use, name: str) -> bool:
@@ -633,20 +639,20 @@ def _check_step(outline: Outline, use: Use | None, path: Path, span: Span) -> No
         return
     if use is not None and not _is_before(outline, use, name):
         # A flow can run again, and then a later step has run before.
-        note = outline.said.error if use.region == "" else outline.said.warning
+        note = outline.diagnostics.error if use.region == "" else outline.diagnostics.warning
         message = f"the step {quote(name)} has not run yet where this reads it"
         note("later_step", message, span, hint="A step sees those before it only; move it up")
     fields = outline.steps[name].fields
     if fields is not None and len(path) > 1 and path[1] not in fields:
         hint = outline.hints.did_you_mean(path[1], fields, otherwise=f"It gives {', '.join(sorted(fields))}")
         message = f"the step {quote(name)} gives no {quote(path[1])}; reading it gives null"
-        outline.said.warning("unknown_field", message, span, hint=hint)
+        outline.diagnostics.warning("unknown_field", message, span, hint=hint)
 
 
 def _note_unknown_step(outline: Outline, name: str, span: Span) -> None:
     listed = f"The steps are {short_list(outline.steps)}" if outline.steps else "There are no steps"
     hint = outline.hints.did_you_mean(name, outline.steps, otherwise=listed)
-    outline.said.error("unknown_step", f"unknown step {quote(name)}", span, hint=hint)
+    outline.diagnostics.error("unknown_step", f"unknown step {quote(name)}", span, hint=hint)
 
 
 def _note_unknown_input(
@@ -654,7 +660,7 @@ def _note_unknown_input(
 ) -> None:
     listed = f"It accepts {short_list(outline.inputs)}" if outline.inputs else without.format(name)
     hint = outline.hints.did_you_mean(name, outline.inputs, otherwise=listed)
-    outline.said.error("unknown_input", f"the machine accepts no {quote(name)}", span, hint=hint)
+    outline.diagnostics.error("unknown_input", f"the machine accepts no {quote(name)}", span, hint=hint)
 
 
 # flows
@@ -671,7 +677,7 @@ def _check_flows(outline: Outline) -> None:
         if name not in flows:
             listed = f"The flows are {short_list(flows)}" if flows else f"Add `flow {name}` with its steps"
             hint = outline.hints.did_you_mean(name, flows, otherwise=listed)
-            outline.said.error("unknown_flow", f"unknown flow {quote(name)}", call.flow.span, hint=hint)
+            outline.diagnostics.error("unknown_flow", f"unknown flow {quote(name)}", call.flow.span, hint=hint)
     implements = outline.document.implements
     if implements is not None and not implements.body and flows:
         # Without main steps, a machine begins with its first flow.
@@ -681,7 +687,7 @@ def _check_flows(outline: Outline) -> None:
         if name not in reachable:
             hint = f"Run it with `run flow({name})`, or remove it"
             message = f"nothing leads to the flow {quote(name)}"
-            outline.said.warning("unreachable_flow", message, flow.name.span, hint=hint)
+            outline.diagnostics.warning("unreachable_flow", message, flow.name.span, hint=hint)
 
 
 def _timeouts(outline: Outline) -> list[FlowCall]:
@@ -694,7 +700,7 @@ def _timeouts(outline: Outline) -> list[FlowCall]:
         flow = flow_named(raw)
         if flow is None:
             message = f"`on_timeout` needs a flow, not {quote(raw.text, longest=40)}"
-            outline.said.error("wrong_value", message, raw.span, hint="Write it as `on_timeout: flow(name)`")
+            outline.diagnostics.error("wrong_value", message, raw.span, hint="Write it as `on_timeout: flow(name)`")
         else:
             calls.append(FlowCall(flow, ""))
     return calls
@@ -741,7 +747,7 @@ def _check_given(outline: Outline, test: Test, given: Mapping) -> None:
     for name, field in outline.inputs.items():
         if field.required and field.default is None and name not in names and not _fails(outline, test.expect):
             message = f"the test gives no {quote(name)}, which is required: the run is rejected"
-            outline.said.warning("missing_input", message, test.name.span, hint=f"Add `{name}: …` to `given`")
+            outline.diagnostics.warning("missing_input", message, test.name.span, hint=f"Add `{name}: …` to `given`")
 
 
 def _check_assumption(outline: Outline, assumption: Assumption) -> None:
@@ -753,12 +759,14 @@ def _check_assumption(outline: Outline, assumption: Assumption) -> None:
     if isinstance(step.part, Compute | Decide):
         message = f"the step {quote(name)} has no effect, so nothing can be assumed of it"
         hint = "Assume what `ask`, `remember`, `recall` or `wait for` gives"
-        outline.said.error("not_assumable", message, assumption.step.span, hint=hint)
+        outline.diagnostics.error("not_assumable", message, assumption.step.span, hint=hint)
         return
     for key, span in outline.keys(assumption.gives) or ():
         if step.fields is not None and key not in step.fields:
             hint = outline.hints.did_you_mean(key, step.fields, otherwise=f"It gives {', '.join(sorted(step.fields))}")
-            outline.said.warning("unknown_output", f"the step {quote(name)} gives no {quote(key)}", span, hint=hint)
+            outline.diagnostics.warning(
+                "unknown_output", f"the step {quote(name)} gives no {quote(key)}", span, hint=hint
+            )
 
 
 def _check_expectation(outline: Outline, expect: Mapping) -> None:
@@ -769,7 +777,7 @@ def _check_expectation(outline: Outline, expect: Mapping) -> None:
     for name, span in outline.keys(expect) or ():
         if name not in outputs:
             hint = outline.hints.did_you_mean(name, outputs, otherwise=f"It responds with {short_list(outputs)}")
-            outline.said.error("unknown_output", f"the machine responds with no {quote(name)}", span, hint=hint)
+            outline.diagnostics.error("unknown_output", f"the machine responds with no {quote(name)}", span, hint=hint)
 
 
 def _fails(outline: Outline, expect: Mapping | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -41,15 +41,14 @@ from memoranda.model.text import quote
 ValueTest: TypeAlias = Callable[[Any], str | None]
 """Returns what is wrong with a value of the right type; None if nothing is, or if it does not apply."""
 
-NUMBERS = frozenset({"number", "integer", "decimal"})
 
-
-class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+class Constraint(msgspec.Struct, frozen=True):
     """A modifier of a field: the types it applies to, the value it needs, its test, and its JSON schema."""
 
-    types: frozenset[str] = frozenset()
+    types: frozenset[str]
     """Empty if it applies to every type."""
-    about: str = ""
+    about: str
+    """The types in words."""
     fits: Callable[[Any], bool]
     wanted: str
     test: Callable[[Any], ValueTest]
@@ -130,18 +129,10 @@ def _length_of(value: Any) -> tuple[int, str] | None:
     return (len(cast("list[Any]", value)), "items") if type(value) is list else None
 
 
-def _shortest(limit: Any) -> ValueTest:
+def _length_test(bound: str, exceeds: Callable[[int, Any], bool], limit: Any) -> ValueTest:
     def test(value: Any) -> str | None:
-        counted = _length_of(value)
-        return f"has {counted[0]} {counted[1]}, the least is {limit}" if counted and counted[0] < limit else None
-
-    return test
-
-
-def _longest(limit: Any) -> ValueTest:
-    def test(value: Any) -> str | None:
-        counted = _length_of(value)
-        return f"has {counted[0]} {counted[1]}, the most is {limit}" if counted and counted[0] > limit else None
+        count, what = _length_of(value) or (limit, "")
+        return f"has {count} {what}, the {bound} is {limit}" if exceeds(count, limit) else None
 
     return test
 
@@ -273,66 +264,27 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
-_TEXT, _LIST, _LENGTHS = frozenset({"text"}), frozenset({"list"}), frozenset({"text", "list"})
+_NUMBERS = (frozenset({"number", "integer", "decimal"}), "numbers")
+_LENGTHS = (frozenset({"text", "list"}), "texts and lists")
+_TEXTS = (frozenset({"text"}), "texts")
+_LISTS = (frozenset({"list"}), "lists")
+_WHOLE = "a whole number from 0 on"
+_ENDS = "the least and the greatest number, as `0..1` or `[0, 1]`"
 
 CONSTRAINTS: dict[str, Constraint] = {
-    "min": Constraint(
-        types=NUMBERS,
-        about="numbers",
-        fits=is_number,
-        wanted="a number",
-        test=_least,
-        schema=lambda value, _: {"minimum": value},
-    ),
-    "max": Constraint(
-        types=NUMBERS,
-        about="numbers",
-        fits=is_number,
-        wanted="a number",
-        test=_most,
-        schema=lambda value, _: {"maximum": value},
-    ),
+    "min": Constraint(*_NUMBERS, is_number, "a number", _least, lambda value, _: {"minimum": value}),
+    "max": Constraint(*_NUMBERS, is_number, "a number", _most, lambda value, _: {"maximum": value}),
     "range": Constraint(
-        types=NUMBERS,
-        about="numbers",
-        fits=_is_range,
-        wanted="the least and the greatest number, as `0..1` or `[0, 1]`",
-        test=_between,
-        schema=lambda ends, _: {"minimum": ends[0], "maximum": ends[1]},
+        *_NUMBERS, _is_range, _ENDS, _between, lambda ends, _: {"minimum": ends[0], "maximum": ends[1]}
     ),
     "min_length": Constraint(
-        types=_LENGTHS,
-        about="texts and lists",
-        fits=_is_length,
-        wanted="a whole number from 0 on",
-        test=_shortest,
-        schema=_length("min"),
+        *_LENGTHS, _is_length, _WHOLE, partial(_length_test, "least", operator.lt), _length("min")
     ),
-    "max_length": Constraint(
-        types=_LENGTHS,
-        about="texts and lists",
-        fits=_is_length,
-        wanted="a whole number from 0 on",
-        test=_longest,
-        schema=_length("max"),
-    ),
-    "format": Constraint(
-        types=_TEXT, about="texts", fits=_is_text, wanted="a text", test=_format, schema=_format_schema
-    ),
-    "pattern": Constraint(
-        types=_TEXT, about="texts", fits=_is_text, wanted="a text", test=_pattern, schema=_pattern_schema
-    ),
-    "choices": Constraint(
-        fits=_is_list, wanted="a list", test=_choices, schema=lambda choices, _: {"enum": list(choices)}
-    ),
-    "subset": Constraint(
-        types=_LIST,
-        about="lists",
-        fits=_is_list,
-        wanted="a list",
-        test=_subset,
-        schema=lambda choices, _: {"items": {"enum": list(choices)}},
-    ),
+    "max_length": Constraint(*_LENGTHS, _is_length, _WHOLE, partial(_length_test, "most", operator.gt), _length("max")),
+    "format": Constraint(*_TEXTS, _is_text, "a text", _format, _format_schema),
+    "pattern": Constraint(*_TEXTS, _is_text, "a text", _pattern, _pattern_schema),
+    "choices": Constraint(frozenset(), "", _is_list, "a list", _choices, lambda choices, _: {"enum": list(choices)}),
+    "subset": Constraint(*_LISTS, _is_list, "a list", _subset, lambda choices, _: {"items": {"enum": list(choices)}}),
 }
 """Every constraint by its keyword."""
 
@@ -357,54 +309,44 @@ class Contract(msgspec.Struct, frozen=True):
     """The JSON schema that a model is shown."""
     slots: dict[str, _Slot]
 
-    def accept(
-        self,
-        value: Any,
-        *,
-        run: ExpressionRun | None = None,
-        names: Mapping[str, Any] | None = None,
-        what: str = "the input",
-    ) -> Json:
+    def accept(self, value: Any, *, run: ExpressionRun | None = None, names: Mapping[str, Any] | None = None) -> Json:
         """Return an input with every declared field: defaults for what is missing, else null.
 
         Undeclared names are refused. Defaults are computed in each call, with the times and ids of `run`; among their
         names, `input` is the given value.
         """
-        return self._read(value, _Reading(what, run, names), Violations(dropping=False))
+        return self._read(value, "the input", Violations(dropping=False), run, names)
 
-    def answer(
-        self,
-        value: Any,
-        *,
-        run: ExpressionRun | None = None,
-        names: Mapping[str, Any] | None = None,
-        what: str = "the answer",
-    ) -> Json:
+    def answer(self, value: Any, *, run: ExpressionRun | None = None, what: str = "the answer") -> Json:
         """Return what a model or an event gave, as `accept` does, without undeclared names."""
-        return self._read(value, _Reading(what, run, names), Violations(dropping=True))
+        return self._read(value, what, Violations(dropping=True), run)
 
     def assume(self, value: Any, *, run: ExpressionRun | None = None, what: str = "what is assumed") -> Json:
         """Return what a test assumes, as `answer` does; a missing field is its default or null, even if required."""
-        return self._read(value, _Reading(what, run, None, partial=True), Violations(dropping=True))
+        return self._read(value, what, Violations(dropping=True), run, partial=True)
 
-    def respond(
-        self,
-        value: Any,
-        *,
-        run: ExpressionRun | None = None,
-        names: Mapping[str, Any] | None = None,
-        what: str = "the output",
-    ) -> Json:
+    def respond(self, value: Any, *, run: ExpressionRun | None = None, names: Mapping[str, Any] | None = None) -> Json:
         """Return an output without undeclared names; every declared field has to be there.
 
         It may be null where the field is not required; a default replaces null.
         """
-        return self._read(value, _Reading(what, run, names, whole=True), Violations(dropping=True))
+        return self._read(value, "the output", Violations(dropping=True), run, names, whole=True)
 
-    def _read(self, value: Any, reading: _Reading, violations: Violations) -> Json:
+    def _read(
+        self,
+        value: Any,
+        what: str,
+        violations: Violations,
+        run: ExpressionRun | None,
+        names: Mapping[str, Any] | None = None,
+        *,
+        whole: bool = False,
+        partial: bool = False,
+    ) -> Json:
+        """Check a value; it is `whole` if every field has to be there, and `partial` if none has to."""
         if type(value) is not dict:
             violations.add_type("a map", value)
-            raise violations.error(reading.what)
+            raise violations.error(what)
         given = cast("Json", value)
         kept: Json = {}
         waiting: list[_Slot] = []
@@ -423,34 +365,25 @@ class Contract(msgspec.Struct, frozen=True):
             kept[name] = None
             if slot.default is not None:
                 waiting.append(slot)
-            elif not reading.partial and (slot.required or (reading.whole and not present)):
+            elif not partial and (slot.required or (whole and not present)):
                 violations.found.append(Violation(f".{name}", "is null" if present else "is missing", slot.type))
         if known != len(given) and not violations.dropping:
             add_undeclared(given, self.slots, violations)
-        for slot in waiting:
-            _fill(slot, kept, reading, violations)
+        if waiting:
+            run = run or ExpressionRun()
+            for slot in waiting:
+                _fill(slot, kept, run, names or {}, violations)
         if violations.found:
-            raise violations.error(reading.what)
+            raise violations.error(what)
         return kept
 
 
-class _Reading(msgspec.Struct):
-    """How a value is read, and what defaults may use."""
-
-    what: str
-    run: ExpressionRun | None
-    names: Mapping[str, Any] | None = None
-    whole: bool = False
-    partial: bool = False
-
-
-def _fill(slot: _Slot, kept: Json, reading: _Reading, violations: Violations) -> None:
+def _fill(slot: _Slot, kept: Json, run: ExpressionRun, names: Mapping[str, Any], violations: Violations) -> None:
     """Set a field to its default, which is checked like any other value."""
     assert slot.default is not None
     before = len(violations.found)
-    run = reading.run = reading.run or ExpressionRun()
     try:
-        value = slot.default.value({"input": kept, **(reading.names or {})}, run)
+        value = slot.default.value({"input": kept, **names}, run)
     except (EvaluationFailed, LimitExceeded) as error:
         violations.add(f"has a default without a value: {error.message}", expected=slot.type, hint=error.hint)
     else:

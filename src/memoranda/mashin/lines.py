@@ -220,26 +220,26 @@ class _Scanned(msgspec.Struct, gc=False):
     blank_before: bool
 
 
-def read_lines(source: Source, said: Diagnostics) -> Lines:
+def read_lines(source: Source, diagnostics: Diagnostics) -> Lines:
     """Read a source into a tree of lines, noting every error of its layout."""
     whole = Span(0, len(source.text))
-    if is_too_long(source, said, hint="Split it into several machines"):
+    if is_too_long(source, diagnostics, hint="Split it into several machines"):
         return Lines((), span=whole)
-    scanner = _Scanner(source, said)
+    scanner = _Scanner(source, diagnostics)
     scanned = scanner.scan()
-    return Lines(_Builder(scanned, said).tree(), tuple(scanner.comments), span=whole)
+    return Lines(_Builder(scanned, diagnostics).tree(), tuple(scanner.comments), span=whole)
 
 
 class _Scanner:
     """Combines physical lines to logical ones."""
 
-    def __init__(self, source: Source, said: Diagnostics) -> None:
+    def __init__(self, source: Source, diagnostics: Diagnostics) -> None:
         self.source = source
-        self.said = said
+        self.diagnostics = diagnostics
         self.at = 0
         self.comments: list[str] = []
         self.blank = False
-        self.margins = Margins(said)
+        self.margins = Margins(diagnostics)
         self.forgotten = False
         """Whether a bracket was left open; then later ones end at the first line that is not indented deeper."""
 
@@ -280,7 +280,7 @@ class _Scanner:
         quoted = next((at for at, one in enumerate(opened) if one.mark in QUOTES), None)
         if quoted is not None:
             here = opened[quoted]
-            self.said.error(
+            self.diagnostics.error(
                 "unclosed_quote",
                 unclosed_quote_message(content[here.offset - start :]),
                 Span(here.offset, here.offset + 1),
@@ -321,7 +321,7 @@ class _Scanner:
         del pieces[deeper:]
         self.at, self.forgotten = deeper_at, True
         message = f"the bracket `{self.source.text[forgotten]}` is never closed"
-        self.said.error(
+        self.diagnostics.error(
             "unclosed_bracket", message, Span(forgotten, forgotten + 1), hint="Close it here, or on a line below"
         )
 
@@ -329,9 +329,9 @@ class _Scanner:
 class _Builder:
     """Nests lines by their columns."""
 
-    def __init__(self, scanned: list[_Scanned], said: Diagnostics) -> None:
+    def __init__(self, scanned: list[_Scanned], diagnostics: Diagnostics) -> None:
         self.scanned = scanned
-        self.said = said
+        self.diagnostics = diagnostics
         self.at = 0
 
     def tree(self) -> tuple[Line, ...]:
@@ -347,11 +347,11 @@ class _Builder:
             head = Span(first.start, first.start + len(first.text))
             if depth > DEEPEST:
                 message = f"the line is nested more than {DEEPEST} levels deep"
-                self.said.error("too_deep", message, head, hint="Move a part of it to a flow")
+                self.diagnostics.error("too_deep", message, head, hint="Move a part of it to a flow")
                 while self.at < len(self.scanned) and self.scanned[self.at].indent > above:
                     self.at += 1
                 break
-            note_uneven(self.said, column, scanned.indent, head)
+            note_uneven(self.diagnostics, column, scanned.indent, head)
             column = scanned.indent
             self.at += 1
             children = self._below(scanned.indent, depth + 1)

@@ -12,13 +12,7 @@ import msgspec
 from memoranda.agent.connection import connect
 from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
-from memoranda.errors import (
-    Conflict,
-    Hint,
-    MemorandaError,
-    ModelUnavailable,
-    UsageError,
-)
+from memoranda.errors import Conflict, Hint, MemorandaError, ModelUnavailable, UsageError
 from memoranda.governance.runs import HoldStep
 from memoranda.lang.diagnostics import source_error
 from memoranda.lang.expression.dialect import ExpressionRun as Drawing
@@ -28,15 +22,7 @@ from memoranda.mashin.document import Document
 from memoranda.mashin.guards import ActiveGuard, Rule, activate, missing, missing_guard
 from memoranda.mashin.plan import Plan, compile_machine
 from memoranda.mashin.run import Replay, Run, make_execution
-from memoranda.mashin.runtime.execution import (
-    Begun,
-    Chosen,
-    Execution,
-    Resources,
-    RunMode,
-    Spending,
-    step_failed,
-)
+from memoranda.mashin.runtime.execution import Begun, Chosen, Execution, Resources, RunMode, Spending, step_failed
 from memoranda.mashin.runtime.flow import execute
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope

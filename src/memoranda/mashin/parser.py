@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from memoranda.lang import document as lang_document
 from memoranda.lang.diagnostics import Diagnostics, note_missing_colon
 from memoranda.lang.source import Source, Span
+from memoranda.mashin import keywords
 from memoranda.mashin.document import (
     Assumption,
     Capability,
@@ -23,8 +24,9 @@ from memoranda.mashin.document import (
     Permission,
     Test,
     Verdict,
+    value_of,
 )
-from memoranda.mashin.keywords import AUTHORITY, ENSURES, GUARD, PERMISSIONS, SECTIONS, TEST, Keyword, Level
+from memoranda.mashin.keywords import Keyword, Level
 from memoranda.mashin.lines import Line, Lines, read_lines
 from memoranda.mashin.reader import Cursor, Reader, read_fields
 from memoranda.mashin.step_parser import is_step, read_implements
@@ -46,11 +48,11 @@ def parse_fragment(text: str, *, name: str = "fragment.mashin") -> Document:
 def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> Reading:
     """Read a source and collect its diagnostics."""
     source = Source(name, text)
-    said = Diagnostics(source)
-    lines = read_lines(source, said)
-    reader = Reader(said)
+    diagnostics = Diagnostics(source)
+    lines = read_lines(source, diagnostics)
+    reader = Reader(diagnostics)
     document = _document(reader, lines, fragment=fragment)
-    return lang_document.Reading(source, lines, document, said.sorted(), reader.spellings)
+    return lang_document.Reading(source, lines, document, diagnostics.sorted(), reader.spellings)
 
 
 def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
@@ -59,7 +61,7 @@ def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
         return _machine(reader, first, lines)
     if not fragment:
         begin = first.head if first else Span(0, 0)
-        reader.said.error("missing", "the file declares no machine", begin, hint="Begin it with `machine name`")
+        reader.diagnostics.error("missing", "the file declares no machine", begin, hint="Begin it with `machine name`")
     # Steps without a machine are read all the same, so that their own errors come in the same run.
     loose: list[Line] = []
     sections: list[Line] = []
@@ -71,7 +73,7 @@ def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
         given["implements"] = read_implements(reader, loose)
     else:
         for line in loose:
-            reader.note_unknown(line, SECTIONS)
+            reader.note_unknown(line, keywords.SECTIONS)
     return Document(span=lines.span, **given)
 
 
@@ -86,14 +88,14 @@ def _machine(reader: Reader, line: Line, lines: Lines) -> Document:
     given = _sections(reader, (*line.children, *lines.lines[1:]))
     if "implements" not in given:
         hint = "Add `implements` with its steps below"
-        reader.said.error("missing", "`implements` is missing in the machine", line.head, hint=hint)
+        reader.diagnostics.error("missing", "`implements` is missing in the machine", line.head, hint=hint)
     return Document(name=name, title=title, span=lines.span, **given)
 
 
 def section_of(line: Line) -> Keyword | None:
     """Return the section that a line begins."""
     cursor = Cursor(line)
-    return next((keyword for keyword in SECTIONS.keywords if cursor.takes(keyword.name)), None)
+    return next((keyword for keyword in keywords.SECTIONS.keywords if cursor.takes(keyword.name)), None)
 
 
 def _sections(reader: Reader, lines: list[Line] | tuple[Line, ...]) -> dict[str, Any]:
@@ -103,11 +105,11 @@ def _sections(reader: Reader, lines: list[Line] | tuple[Line, ...]) -> dict[str,
     for line in lines:
         if Cursor(line).takes("machine"):
             message = "a file contains one machine"
-            reader.said.error("duplicate", message, line.head, hint="Put the second into a file of its own")
+            reader.diagnostics.error("duplicate", message, line.head, hint="Put the second into a file of its own")
             continue
         keyword = section_of(line)
         if keyword is None:
-            reader.note_unknown(line, SECTIONS)
+            reader.note_unknown(line, keywords.SECTIONS)
             continue
         if keyword.name in seen:
             reader.note_duplicate(line.head, f"`{keyword.name}`")
@@ -115,21 +117,21 @@ def _sections(reader: Reader, lines: list[Line] | tuple[Line, ...]) -> dict[str,
         seen.add(keyword.name)
         if not keyword.acted_on:
             message = f"`{keyword.name}` is kept but not acted on: {keyword.meaning}"
-            reader.said.note("not_acted_on", message, line.head)
+            reader.diagnostics.note("not_acted_on", message, line.head)
             kept.append(Kept(name=keyword.name, lines=(line,), span=line.span))
         elif keyword.name == "achieves":
             _note_examples(reader, line)
             given["achieves"] = (line,)
         else:
             _section(reader, line, keyword.name, given)
-    return given | {"kept": tuple(sorted(kept, key=lambda one: SECTIONS.names.index(one.name)))}
+    return given | {"kept": tuple(sorted(kept, key=lambda one: keywords.SECTIONS.names.index(one.name)))}
 
 
 def _note_examples(reader: Reader, line: Line) -> None:
     for child in line.children:
         if Cursor(child).takes("for example"):
             message = "`for example` is kept but not acted on: tests belong in `verifies`"
-            reader.said.note("not_acted_on", message, child.head)
+            reader.diagnostics.note("not_acted_on", message, child.head)
 
 
 def _section(reader: Reader, line: Line, word: str, given: dict[str, Any]) -> None:
@@ -160,7 +162,7 @@ def read_ensures(reader: Reader, line: Line) -> Ensures:
     """Read the whole section."""
     found = _EnsuresReader(reader)
     for child in line.children:
-        found.read(child, ENSURES)
+        found.read(child, keywords.ENSURES)
     return Ensures(
         permissions=tuple(found.permissions),
         authority=found.authority,
@@ -197,7 +199,7 @@ class _EnsuresReader:
     def _block(self, line: Line, word: str) -> None:
         if word == "permissions":
             for child in line.children:
-                self.read(child, PERMISSIONS)
+                self.read(child, keywords.PERMISSIONS)
         elif word == "guards":
             for child in line.children:
                 self._guard(child)
@@ -242,19 +244,17 @@ class _EnsuresReader:
         name = self.reader.name(cursor, "a guard")
         if name is None or not self.reader.require_end(cursor, "the name of a guard"):
             return
-        config = self.reader.configs(line.children, GUARD)
+        config = self.reader.configs(line.children, keywords.GUARD)
         for one in config:
-            if GUARD.find(one.key.text) is None:
+            if keywords.GUARD.find(one.key.text) is None:
                 hint = self.reader.hints.did_you_mean(
-                    one.key.text, GUARD.names, otherwise="Known in a guard: on_violation"
+                    one.key.text, keywords.GUARD.names, otherwise="Known in a guard: on_violation"
                 )
                 message = f"`{one.key.text}` is not a keyword in a guard"
-                self.reader.said.error("unknown_keyword", message, one.key.span, hint=hint)
-        if name.text in self.guards:
-            self.reader.note_duplicate(name.span, f"the guard `{name.text}`")
-            return
-        violation = next((one.value for one in config if one.key.text == "on_violation"), None)
-        self.guards[name.text] = Guard(name=name, on_violation=violation, span=line.span)
+                self.reader.diagnostics.error("unknown_keyword", message, one.key.span, hint=hint)
+        violation = value_of(config, "on_violation")
+        guard = Guard(name=name, on_violation=violation, span=line.span)
+        self.reader.add(self.guards, name, guard, "the guard")
 
     def _authority(self, line: Line) -> None:
         """Read `requires: a, delegates: b`, on one line or on two."""
@@ -264,17 +264,17 @@ class _EnsuresReader:
             cursor = Cursor(child)
             while not cursor.ended:
                 key = cursor.word()
-                if key is None or AUTHORITY.find(key.text) is None:
-                    self.reader.note_unknown(child, AUTHORITY)
+                if key is None or keywords.AUTHORITY.find(key.text) is None:
+                    self.reader.note_unknown(child, keywords.AUTHORITY)
                     break
                 if not cursor.mark(":"):
-                    note_missing_colon(self.reader.said, key.text, key.span.start)
+                    note_missing_colon(self.reader.diagnostics, key.text, key.span.start)
                     break
                 value = cursor.until_comma()
                 if value is None:
                     self.reader.note_expected(cursor, f"the value of `{key.text}`")
                     break
-                self.reader.add(found, Config(key=key, value=value, span=key.span.to(value.span)))
+                self.reader.add(found, key, Config(key=key, value=value, span=key.span.to(value.span)))
                 cursor.mark(",")
         self.authority = tuple(found.values())
 
@@ -307,10 +307,10 @@ def _test(reader: Reader, line: Line) -> Test | None:
     assuming: list[Assumption] = []
     for child in line.children:
         _part(reader, child, given, assuming)
-    for keyword in TEST.required:
+    for keyword in keywords.TEST.required:
         if keyword.name not in given:
             hint = f"{keyword.meaning}: add `{keyword.name} {{ … }}`"
-            reader.said.error("missing", f"`{keyword.name}` is missing in the test", line.head, hint=hint)
+            reader.diagnostics.error("missing", f"`{keyword.name}` is missing in the test", line.head, hint=hint)
     return Test(
         name=name, given=given.get("given"), assuming=tuple(assuming), expect=given.get("expect"), span=line.span
     )
@@ -318,9 +318,9 @@ def _test(reader: Reader, line: Line) -> Test | None:
 
 def _part(reader: Reader, line: Line, given: dict[str, Mapping], assuming: list[Assumption]) -> None:
     cursor = Cursor(line)
-    word = next((keyword.name for keyword in TEST.keywords if cursor.takes(keyword.name)), None)
+    word = next((keyword.name for keyword in keywords.TEST.keywords if cursor.takes(keyword.name)), None)
     if word is None:
-        reader.note_unknown(line, TEST)
+        reader.note_unknown(line, keywords.TEST)
         return
     step = reader.name(cursor, "the step that is assumed") if word == "assuming" else None
     if word == "assuming" and step is None:

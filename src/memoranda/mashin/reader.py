@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from memoranda.lang.diagnostics import Diagnostics, Suggestions, note_foreign_comment, note_missing_colon
 from memoranda.lang.document import Raw
@@ -13,6 +13,8 @@ from memoranda.mashin.document import Config, Field, Type
 from memoranda.mashin.keywords import MODIFIERS, TYPES, Level, homes
 from memoranda.mashin.lines import Line, closing, comma_at, decode
 from memoranda.model.text import quote
+
+T = TypeVar("T")
 
 _SPACE = re.compile(r"\s*")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -115,9 +117,9 @@ class Cursor:
 class Reader:
     """Notes what is wrong, and collects the canonical spelling of lines."""
 
-    def __init__(self, said: Diagnostics) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Note diagnostics with those of the file."""
-        self.said = said
+        self.diagnostics = diagnostics
         self.spellings: dict[int, str] = {}
         self.hints = Suggestions()
 
@@ -131,7 +133,7 @@ class Reader:
         rest = cursor.rest
         found = quote(rest.text, longest=40) if rest.text else "the end of the line"
         span = rest.span if rest.text else Span(cursor.line.head.end, cursor.line.head.end)
-        self.said.error("expected", f"expected {what}, found {found}", span, hint=hint)
+        self.diagnostics.error("expected", f"expected {what}, found {found}", span, hint=hint)
 
     def require_end(self, cursor: Cursor, after: str) -> bool:
         """Return whether the line ends here, or note what follows."""
@@ -139,13 +141,13 @@ class Reader:
             return True
         rest = cursor.rest
         message = f"{quote(rest.text, longest=40)} cannot follow {after}"
-        self.said.error("unexpected", message, rest.span, hint="Remove it, or put it on a line of its own below")
+        self.diagnostics.error("unexpected", message, rest.span, hint="Remove it, or put it on a line of its own below")
         return False
 
     def note_unknown(self, line: Line, level: Level) -> None:
         """Note that a line does not begin with a keyword of a level; suggest one, or the place of the word."""
         if line.text.startswith("#"):
-            note_foreign_comment(self.said, "#", "//", line.head)
+            note_foreign_comment(self.diagnostics, "#", "//", line.head)
             return
         first = _WORD.match(line.text)
         word = first[0] if first else line.text[:40]
@@ -156,18 +158,18 @@ class Reader:
         span = line.part(0, len(word)).span if first else line.head
         message = f"{quote(word, longest=40)} is not a keyword {level.where}"
         listed = ", ".join(keyword.name for keyword in level.keywords[:12])
-        self.said.error("unknown_keyword", message, span, hint=hint or f"Known {level.where}: {listed}")
+        self.diagnostics.error("unknown_keyword", message, span, hint=hint or f"Known {level.where}: {listed}")
 
     def note_duplicate(self, span: Span, what: str) -> None:
         """Note that something is declared twice."""
         message = f"{what} is declared a second time"
-        self.said.error("duplicate", message, span, hint="Keep one of them")
+        self.diagnostics.error("duplicate", message, span, hint="Keep one of them")
 
     def missing_below(self, line: Line, what: str) -> bool:
         """Return whether lines are missing below a line, and note it."""
         if line.children:
             return False
-        self.said.error(
+        self.diagnostics.error(
             "missing", f"{what} is missing below this line", line.head, hint="Indent it deeper than this line"
         )
         return True
@@ -175,7 +177,7 @@ class Reader:
     def refuse_below(self, line: Line, what: str) -> None:
         """Note lines below one that must not have any."""
         if line.children:
-            self.said.error(
+            self.diagnostics.error(
                 "wrong_nesting",
                 f"nothing can be nested below {what}",
                 line.children[0].head,
@@ -196,7 +198,7 @@ class Reader:
         key = cursor.word()
         if key is None or not cursor.mark(":"):
             if key is not None and level is not None and level.find(key.text):
-                note_missing_colon(self.said, key.text, key.span.start)
+                note_missing_colon(self.diagnostics, key.text, key.span.start)
             elif level is not None:
                 self.note_unknown(line, level)
             else:
@@ -204,7 +206,7 @@ class Reader:
             return None
         value = cursor.expression()
         if value is None:
-            self.said.error(
+            self.diagnostics.error(
                 "missing", f"the value of `{key.text}` is missing", line.head, hint=f"Write it as `{key.text}: …`"
             )
             return None
@@ -216,15 +218,15 @@ class Reader:
         for line in lines:
             config = self.config(line, level)
             if config is not None:
-                self.add(found, config)
+                self.add(found, config.key, config)
         return tuple(found.values())
 
-    def add(self, found: dict[str, Config], config: Config) -> None:
-        """Add a configuration, or note that its key is there already."""
-        if config.key.text in found:
-            self.note_duplicate(config.key.span, f"`{config.key.text}`")
+    def add(self, found: dict[str, T], name: Raw, value: T, what: str = "") -> None:
+        """Add a value under its name, or note that `what` of this name is declared already."""
+        if name.text in found:
+            self.note_duplicate(name.span, f"{what} `{name.text}`".lstrip())
         else:
-            found[config.key.text] = config
+            found[name.text] = value
 
 
 def _two_words(text: str) -> str:
@@ -240,12 +242,8 @@ def read_fields(reader: Reader, lines: Iterable[Line], *, output: bool = False) 
     found: dict[str, Field] = {}
     for line in lines:
         field = _field(reader, line, output=output)
-        if field is None:
-            continue
-        if field.name.text in found:
-            reader.note_duplicate(field.name.span, f"the field `{field.name.text}`")
-        else:
-            found[field.name.text] = field
+        if field is not None:
+            reader.add(found, field.name, field, "the field")
     return tuple(found.values())
 
 
@@ -353,7 +351,7 @@ def _modifier(
             shown = Raw(f"{word.text} {second.text}", span=word.span.to(second.span))
         hint = reader.hints.did_you_mean(shown.text, MODIFIERS.names, otherwise=f"One of {', '.join(MODIFIERS.names)}")
         message = f"{quote(shown.text, longest=40) if shown.text else 'nothing'} is not a modifier of a field"
-        reader.said.error("unknown_modifier", message, shown.span, hint=hint)
+        reader.diagnostics.error("unknown_modifier", message, shown.span, hint=hint)
         cursor.until_comma()
         return
     if word.text in given or word.text in constraints:
@@ -378,7 +376,7 @@ def _source(reader: Reader, cursor: Cursor, given: dict[str, Any], word: Raw, *,
         cursor.until_comma()
     elif not output:
         message = "only an output can come `from` a step"
-        reader.said.error("unexpected", message, word.span.to(path.span), hint="Use it in `responds with`")
+        reader.diagnostics.error("unexpected", message, word.span.to(path.span), hint="Use it in `responds with`")
     else:
         given.setdefault("source", path)
 
@@ -386,7 +384,7 @@ def _source(reader: Reader, cursor: Cursor, given: dict[str, Any], word: Raw, *,
 def _value(reader: Reader, cursor: Cursor, given: dict[str, Any], constraints: dict[str, Config], word: Raw) -> None:
     colon = cursor.mark(":")
     if not colon and word.text != "default":
-        note_missing_colon(reader.said, word.text, word.span.start)
+        note_missing_colon(reader.diagnostics, word.text, word.span.start)
     value = cursor.until_comma()
     if value is None:
         reader.note_expected(cursor, f"the value of `{word.text}`")

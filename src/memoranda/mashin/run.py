@@ -108,7 +108,14 @@ class Run(RunHandle["Machine"]):
     def replay(self) -> Replay:
         """Run the same steps again on what was recorded; nothing is asked, read or written."""
         self._program.ensure_installed()
-        return _replay(self._program, self._stored)
+        execution, outcome = _execute_again(self._program, self._stored)
+        return Replay(
+            status=outcome.status,
+            output=outcome.output,
+            error=outcome.error,
+            steps=execution.steps,
+            differences=tuple(_differences(self._program, self._stored, execution, outcome)),
+        )
 
     def simulate(
         self, *, allow: Iterable[str] = (), approve: Iterable[str] = (), deny: Iterable[str] = ()
@@ -116,7 +123,20 @@ class Run(RunHandle["Machine"]):
         """Replay the run under changed permissions, to see what would have been denied."""
         self._program.ensure_installed()
         permissions = self._program.plan.permissions.replace(allow=allow, approve=approve, deny=deny)
-        return _simulate(self._program, self._stored, permissions)
+        before, _ = _execute_again(self._program, self._stored)
+        was: dict[tuple[str, str, int], Decision] = {
+            (step, about, time): decision for step, about, time, decision, _ in _decisions(before)
+        }
+        execution, outcome = _execute_again(self._program, self._stored, permissions)
+        return Simulation(
+            status=outcome.status,
+            output=outcome.output,
+            error=outcome.error,
+            decisions=tuple(
+                Decided(step=step, capability=about, decision=decision, was=was.get((step, about, time)), reason=reason)
+                for step, about, time, decision, reason in _decisions(execution)
+            ),
+        )
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,34 +190,6 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.decisions if one.decision != one.was)
 
 
-def _replay(machine: Machine, stored: StoredRun) -> Replay:
-    execution, outcome = _execute_again(machine, stored, None)
-    return Replay(
-        status=outcome.status,
-        output=outcome.output,
-        error=outcome.error,
-        steps=execution.steps,
-        differences=tuple(_differences(machine, stored, execution, outcome)),
-    )
-
-
-def _simulate(machine: Machine, stored: StoredRun, permissions: Permissions) -> Simulation:
-    before, _ = _execute_again(machine, stored, None)
-    was: dict[tuple[str, str, int], Decision] = {
-        (step, about, time): decision for step, about, time, decision, _ in _decisions(before)
-    }
-    execution, outcome = _execute_again(machine, stored, permissions)
-    return Simulation(
-        status=outcome.status,
-        output=outcome.output,
-        error=outcome.error,
-        decisions=tuple(
-            Decided(step=step, capability=about, decision=decision, was=was.get((step, about, time)), reason=reason)
-            for step, about, time, decision, reason in _decisions(execution)
-        ),
-    )
-
-
 def make_execution(
     machine: Machine,
     summary: RunSummary,
@@ -234,7 +226,9 @@ def make_execution(
     )
 
 
-def _execute_again(machine: Machine, stored: StoredRun, permissions: Permissions | None) -> tuple[Execution, Outcome]:
+def _execute_again(
+    machine: Machine, stored: StoredRun, permissions: Permissions | None = None
+) -> tuple[Execution, Outcome]:
     memory, summary, begun = machine.memory, stored.summary, Begun.read(stored.begun)
     execution = make_execution(
         machine,

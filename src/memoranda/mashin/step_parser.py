@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from memoranda.lang.document import Raw
+from memoranda.mashin import keywords
 from memoranda.mashin.document import (
     Ask,
     Block,
@@ -26,7 +28,7 @@ from memoranda.mashin.document import (
     WaitFor,
 )
 from memoranda.mashin.expression.parser import RESERVED
-from memoranda.mashin.keywords import ASK, DECIDE, OLDER_FORM, RECALL, REMEMBER, RETRY, STEPS, WAIT_FOR, Level
+from memoranda.mashin.keywords import Level
 from memoranda.mashin.lines import Line, join_raws
 from memoranda.mashin.reader import Cursor, Reader, read_fields
 from memoranda.model.text import quote
@@ -52,7 +54,7 @@ def is_step(line: Line) -> bool:
 
 def _keyword(cursor: Cursor) -> str | None:
     """Take the keyword of a step; `recall: 3` and `ask.answer` have none."""
-    for keyword in STEPS.keywords:
+    for keyword in keywords.STEPS.keywords:
         before = cursor.at
         if cursor.takes(keyword.name):
             if cursor.ended or cursor.text[cursor.at] not in ":.=?[(,":
@@ -88,7 +90,7 @@ class _Body:
     def _value(self, line: Line) -> None:
         value = line.expression()
         if line.text.startswith("action ") or not self.may_have_values or value is None:
-            self.reader.note_unknown(line, STEPS)
+            self.reader.note_unknown(line, keywords.STEPS)
         else:
             self.items.append(Result(value=value, span=line.span))
 
@@ -97,7 +99,9 @@ class _Body:
             self._failure(line, cursor)
         elif not self.may_have_flows:
             message = f"`{word}` cannot be inside another block"
-            self.reader.said.error("wrong_nesting", message, line.head, hint="Flows belong directly in `implements`")
+            self.reader.diagnostics.error(
+                "wrong_nesting", message, line.head, hint="Flows belong directly in `implements`"
+            )
         elif word == "flow":
             self._flow(line, cursor)
         elif self.reader.require_end(cursor, "`flows`") and not self.reader.missing_below(line, "a flow"):
@@ -112,7 +116,9 @@ class _Body:
     def _failure(self, line: Line, cursor: Cursor) -> None:
         if not self.may_fail:
             message = "`on failure` cannot be inside a branch"
-            self.reader.said.error("wrong_nesting", message, line.head, hint="It closes a flow, or all of `implements`")
+            self.reader.diagnostics.error(
+                "wrong_nesting", message, line.head, hint="It closes a flow, or all of `implements`"
+            )
             return
         if not self.reader.require_end(cursor, "`on failure`") or self.reader.missing_below(line, "a step"):
             return
@@ -131,10 +137,8 @@ class _Body:
         body = _Body(self.reader, values=True)
         for child in line.children:
             body.read(child)
-        if name.text in self.flows:
-            self.reader.note_duplicate(name.span, f"the flow `{name.text}`")
-            return
-        self.flows[name.text] = Flow(name=name, body=tuple(body.items), on_failure=body.on_failure, span=line.span)
+        flow = Flow(name=name, body=tuple(body.items), on_failure=body.on_failure, span=line.span)
+        self.reader.add(self.flows, name, flow, "the flow")
 
 
 def read_block(reader: Reader, lines: Iterable[Line]) -> Block:
@@ -169,17 +173,18 @@ def _compute(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
             continue
         if results:
             message = "`let` cannot follow the result of a step"
-            reader.said.error("unexpected", message, let.name.span, hint="The result is the last line of the step")
-        if let.name.text in lets:
-            reader.note_duplicate(let.name.span, f"`{let.name.text}`")
-        else:
-            lets[let.name.text] = let
+            reader.diagnostics.error(
+                "unexpected", message, let.name.span, hint="The result is the last line of the step"
+            )
+        reader.add(lets, let.name, let)
     for extra in results[1:]:
         hint = "A step has one expression as its result; give the others a name with `let`"
-        reader.said.error("unexpected", f"`compute {name.text}` has another result already", extra.span, hint=hint)
+        reader.diagnostics.error(
+            "unexpected", f"`compute {name.text}` has another result already", extra.span, hint=hint
+        )
     if line.children and not results:
         hint = "The last line is an expression, such as `{ total: total }`"
-        reader.said.error("missing", f"`compute {name.text}` has no result", line.head, hint=hint)
+        reader.diagnostics.error("missing", f"`compute {name.text}` has no result", line.head, hint=hint)
     return Compute(name=name, lets=tuple(lets.values()), result=results[0] if results else None, span=line.span)
 
 
@@ -203,7 +208,7 @@ def _let(reader: Reader, cursor: Cursor, whole: Raw) -> Let | None:
         return None
     if name.text in RESERVED:
         message = f"{quote(name.text)} cannot name a value: expressions have a meaning for the word"
-        reader.said.error("reserved_name", message, name.span, hint="Choose another name")
+        reader.diagnostics.error("reserved_name", message, name.span, hint="Choose another name")
     if not cursor.mark("="):
         reader.note_expected(cursor, f"`=` after `let {name.text}`")
         return None
@@ -236,7 +241,7 @@ def _decide(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
         if below.takes("when") or below.takes("else if") or below.takes("if"):
             if otherwise is not None:
                 message = "a branch cannot follow `otherwise`"
-                reader.said.error("unexpected", message, child.head, hint="`otherwise` comes last")
+                reader.diagnostics.error("unexpected", message, child.head, hint="`otherwise` comes last")
             branch = _branch(reader, child, below)
             if branch is not None:
                 branches.append(branch)
@@ -248,7 +253,7 @@ def _decide(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
                 reader.note_duplicate(child.head, "`otherwise`")
             otherwise = read_block(reader, child.children)
         else:
-            reader.note_unknown(child, DECIDE)
+            reader.note_unknown(child, keywords.DECIDE)
     return Decide(name=name, branches=tuple(branches), otherwise=otherwise, span=line.span)
 
 
@@ -263,33 +268,20 @@ def _branch(reader: Reader, line: Line, cursor: Cursor) -> Branch | None:
     return Branch(test=test, body=read_block(reader, line.children), span=line.span)
 
 
-def _remember(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
-    name = _step_name(reader, line, cursor, "remember")
+def _memory(kind: type[Remember | Recall], level: Level, reader: Reader, line: Line, cursor: Cursor) -> Item | None:
+    name = _step_name(reader, line, cursor, level.name)
     if name is None:
         return None
-    config, retry, _ = _read_config(reader, line, REMEMBER)
-    _refuse_older_form(reader, config)
-    return Remember(name=name, config=config, retry=retry, span=line.span)
-
-
-def _recall(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
-    name = _step_name(reader, line, cursor, "recall")
-    if name is None:
-        return None
-    config, retry, _ = _read_config(reader, line, RECALL)
-    _refuse_older_form(reader, config)
-    return Recall(name=name, config=config, retry=retry, span=line.span)
-
-
-def _refuse_older_form(reader: Reader, configs: tuple[Config, ...]) -> None:
-    for config in configs:
-        if config.key.text in OLDER_FORM:
-            reader.said.error(
+    config, retry, _ = _read_config(reader, line, level)
+    for one in config:
+        if one.key.text in keywords.OLDER_FORM:
+            reader.diagnostics.error(
                 "older_form",
-                f"`{config.key.text}` belongs to an older form of memory that cannot be searched",
-                config.key.span,
+                f"`{one.key.text}` belongs to an older form of memory that cannot be searched",
+                one.key.span,
                 hint="Use `content` and `collection` to remember, `query` and `collection` to recall",
             )
+    return kind(name=name, config=config, retry=retry, span=line.span)
 
 
 def _read_config(
@@ -300,16 +292,16 @@ def _read_config(
     schema: tuple[Field, ...] = ()
     for child in line.children:
         cursor = Cursor(child)
-        if level is not WAIT_FOR and cursor.takes("retry") and cursor.ended:
+        if level is not keywords.WAIT_FOR and cursor.takes("retry") and cursor.ended:
             retry = read_retry(reader, child)
             continue
-        if level is WAIT_FOR and cursor.takes("schema") and cursor.ended:
+        if level is keywords.WAIT_FOR and cursor.takes("schema") and cursor.ended:
             if not reader.missing_below(child, "a field"):
                 schema = read_fields(reader, child.children)
             continue
         config = reader.config(child, level)
         if config is not None:
-            reader.add(found, config)
+            reader.add(found, config.key, config)
     return tuple(found.values()), retry, schema
 
 
@@ -317,7 +309,7 @@ def _wait(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
     name = _step_name(reader, line, cursor, "wait for")
     if name is None:
         return None
-    config, _, schema = _read_config(reader, line, WAIT_FOR)
+    config, _, schema = _read_config(reader, line, keywords.WAIT_FOR)
     return WaitFor(name=name, config=config, schema=schema, span=line.span)
 
 
@@ -330,13 +322,13 @@ def _retry(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
         below = Cursor(child)
         word = below.word()
         if word is not None and not is_step(child) and below.mark(":"):
-            config = reader.config(child, RETRY)
+            config = reader.config(child, keywords.RETRY)
             if config is not None:
-                reader.add(found, config)
+                reader.add(found, config.key, config)
         else:
             steps.append(child)
     if not steps:
-        reader.said.error(
+        reader.diagnostics.error(
             "missing", "a step is missing below `retry`", line.head, hint="Nest what is tried again below it"
         )
     return Retry(config=tuple(found.values()), steps=read_block(reader, steps), span=line.span)
@@ -388,7 +380,7 @@ def _head(reader: Reader, cursor: Cursor, name: Raw, line: Line) -> dict[str, An
                 shown.text, (*_WHO, "to"), otherwise='Write it as `ask name, using: "provider:model"`'
             )
             message = f"expected `using`, `from`, `of` or `to`, found {quote(shown.text, longest=40)}"
-            reader.said.error("expected", message, shown.span, hint=hint)
+            reader.diagnostics.error("expected", message, shown.span, hint=hint)
             return given
         cursor.mark(":")
         value = cursor.word() if word.text == "to" else cursor.string()
@@ -425,9 +417,9 @@ def _item(reader: Reader, line: Line, given: dict[str, Any], inputs: dict[str, C
                     given.setdefault(word, _block(reader, line, word))
                 return
             cursor = Cursor(line)
-    config = reader.config(line, ASK)
+    config = reader.config(line, keywords.ASK)
     if config is not None:
-        reader.add(inputs, config)
+        reader.add(inputs, config.key, config)
 
 
 def _block(reader: Reader, line: Line, word: str) -> Any:
@@ -441,7 +433,7 @@ def _block(reader: Reader, line: Line, word: str) -> Any:
 def read_retry(reader: Reader, line: Line) -> Retry:
     """Read the lines that say how often a step is tried again."""
     reader.missing_below(line, "how often")
-    return Retry(config=reader.configs(line.children, RETRY), span=line.span)
+    return Retry(config=reader.configs(line.children, keywords.RETRY), span=line.span)
 
 
 def _with(reader: Reader, line: Line, cursor: Cursor, given: dict[str, Any]) -> None:
@@ -449,13 +441,13 @@ def _with(reader: Reader, line: Line, cursor: Cursor, given: dict[str, Any]) -> 
     if word is None or word.text not in _WITH:
         shown = word or cursor.rest
         hint = reader.hints.did_you_mean(shown.text, _WITH, otherwise=f"One of {', '.join(_WITH)}")
-        reader.said.error("unknown_keyword", f"{quote(shown.text)} cannot follow `with`", shown.span, hint=hint)
+        reader.diagnostics.error("unknown_keyword", f"{quote(shown.text)} cannot follow `with`", shown.span, hint=hint)
         return
     cursor.mark(":")
     value = cursor.expression()
     if value is None:
         message = f"the value of `with {word.text}` is missing"
-        reader.said.error("missing", message, line.head, hint=f"with {word.text} …")
+        reader.diagnostics.error("missing", message, line.head, hint=f"with {word.text} …")
     elif word.text in given:
         reader.note_duplicate(word.span, f"`with {word.text}`")
     else:
@@ -466,8 +458,8 @@ _READERS: dict[str, Callable[[Reader, Line, Cursor], Item | None]] = {
     "compute": _compute,
     "ask": read_ask,
     "decide": _decide,
-    "remember": _remember,
-    "recall": _recall,
+    "remember": partial(_memory, Remember, keywords.REMEMBER),
+    "recall": partial(_memory, Recall, keywords.RECALL),
     "wait for": _wait,
     "retry": _retry,
     "run": _run,

@@ -381,18 +381,14 @@ def _boolean(value: Any, violations: Violations) -> Any:
 # lists and maps
 
 
-def _list(value: Any, violations: Violations) -> Any:
-    if type(value) is not list:
-        violations.add_type("a list", value)
+def _json_of(kind: type[Any], what: str) -> Check:
+    def check(value: Any, violations: Violations) -> Any:
+        if type(value) is kind:
+            return _any(value, violations)
+        violations.add_type(what, value)
         return value
-    return _any(cast("Any", value), violations)
 
-
-def _map(value: Any, violations: Violations) -> Any:
-    if type(value) is not dict:
-        violations.add_type("a map", value)
-        return value
-    return _any(cast("Any", value), violations)
+    return check
 
 
 def _list_of(item: Check) -> Check:
@@ -541,8 +537,8 @@ _PLAIN: dict[str, Kind] = {
             _text_that(is_moment, "a moment", "2026-04-30T16:20:00Z"),
             {"type": "string", "format": "date-time"},
         ),
-        Kind("list", _list, {"type": "array", "items": {}}),
-        Kind("map", _map, {"type": "object"}),
+        Kind("list", _json_of(list, "a list"), {"type": "array", "items": {}}),
+        Kind("map", _json_of(dict, "a map"), {"type": "object"}),
         Kind("any", _any, {}),
         Kind("file", _text, {"type": "string"}),
     )

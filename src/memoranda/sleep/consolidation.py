@@ -413,7 +413,9 @@ def read_blocks(memory: Memory, places: Places) -> BlockSnapshot:
             texts={block: fact.value for block, fact in present.items()},
             book=read_book(book),
             removed_lines=frozenset(
-                line for block in BLOCK_TYPES for line in removed_lines(_history(memory, place, key_of(block)))
+                line
+                for block in BLOCK_TYPES
+                for line in removed_lines(memory.perform(ReadHistory(scope=place, key=key_of(block))))
             ),
         )
     return snapshot
@@ -422,7 +424,3 @@ def read_blocks(memory: Memory, places: Places) -> BlockSnapshot:
 def read_book(fact: Fact | None) -> Book:
     """Decode the book of a scope."""
     return {} if fact is None else msgspec.convert(fact.value, Book)
-
-
-def _history(memory: Memory, place: Scope, key: str) -> list[Revision]:
-    return memory.perform(ReadHistory(scope=place, key=key))

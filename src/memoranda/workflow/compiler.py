@@ -154,17 +154,15 @@ class _Compiler:
                 value=name,
             )
         return [
-            ToolUse(name=one.name, description=one.description, call=Use(action=one, settings=_empty(server)))
+            ToolUse(
+                name=one.name, description=one.description, call=Use(action=one, settings=Template(_nothing(server)))
+            )
             for one in self.servers[name]
         ]
 
 
 def _nothing(one: Definition) -> Fields:
     return Fields(span=one.name.span, path=one.path)
-
-
-def _empty(one: Definition) -> Template:
-    return Template(_nothing(one))
 
 
 def _definition_id(one: Definition) -> str:

@@ -14,7 +14,7 @@ from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.workflow.document import Expression, Fields, Items, Scalar, Value
 from memoranda.workflow.jsonata import UNDEFINED, Program, Undefined, compile
 from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS, Bounds
-from memoranda.workflow.parser import Notes
+from memoranda.workflow.parser import PathDiagnostics
 
 _AS_TEXT = "A text that begins with `=` is an expression; as text, write it `='â€¦'`"
 
@@ -22,9 +22,9 @@ _AS_TEXT = "A text that begins with `=` is an expression; as text, write it `='â
 class Programs:
     """Compiles the expressions of a document on first use, and caches them by their position."""
 
-    def __init__(self, notes: Notes) -> None:
-        """Add the faults of expressions to `notes`."""
-        self.notes = notes
+    def __init__(self, diagnostics: PathDiagnostics) -> None:
+        """Add the faults of expressions to `diagnostics`."""
+        self.diagnostics = diagnostics
         self._programs: dict[int, Program | None] = {}
 
     def program(self, expression: Expression) -> Program | None:
@@ -43,9 +43,11 @@ class Programs:
             span = expression.span if empty else expression.excerpt.locate(fault.start, fault.end)
             message = "an expression is missing after `=`" if empty else fault.message
             if fault.unclosed:
-                self.notes.error("unclosed_quote", message, span, expression.path, hint=fault.hint)
+                self.diagnostics.error("unclosed_quote", message, span, expression.path, hint=fault.hint)
             else:
-                self.notes.error("invalid_expression", message, span, expression.path, hint=fault.hint or _AS_TEXT)
+                self.diagnostics.error(
+                    "invalid_expression", message, span, expression.path, hint=fault.hint or _AS_TEXT
+                )
             return None
 
 

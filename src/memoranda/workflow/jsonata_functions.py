@@ -11,13 +11,16 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from random import Random
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from memoranda.errors import LimitExceeded
-from memoranda.lang.expression.dialect import ExpressionRun, exceeded, new_uuid, random_float
+from memoranda.lang.expression.dialect import exceeded, new_uuid, random_float
 from memoranda.model.text import without_halves
+
+if TYPE_CHECKING:
+    from memoranda.workflow.jsonata import Evaluation
 
 # Importing the library multiplies the recursion limit of the whole process by ten.
 _limit = sys.getrecursionlimit()
@@ -150,26 +153,7 @@ REFUSED = frozenset({"eval"})
 """Functions of JSONata that are not available."""
 
 
-class CurrentEvaluation(Protocol):
-    """The evaluation as its functions see it."""
-
-    @property
-    def run(self) -> ExpressionRun:
-        """The source of time and randomness."""
-        ...
-
-    @property
-    def bounds(self) -> Bounds:
-        """The limits of the evaluation."""
-        ...
-
-    @property
-    def millis(self) -> int:
-        """The time of the evaluation, the same at every call."""
-        ...
-
-
-def current() -> CurrentEvaluation:
+def current() -> Evaluation:
     """Return the evaluation of this thread."""
     return Jsonata.CURRENT.jsonata
 

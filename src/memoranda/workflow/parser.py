@@ -16,6 +16,7 @@ from memoranda.lang.diagnostics import Diagnostic, Diagnostics, Severity, Sugges
 from memoranda.lang.source import Source, Span
 from memoranda.lang.yaml import YamlNode, scalar_excerpt
 from memoranda.model.text import quote
+from memoranda.workflow import keywords
 from memoranda.workflow.document import (
     Accumulate,
     Binding,
@@ -40,28 +41,7 @@ from memoranda.workflow.document import (
     Text,
     Value,
 )
-from memoranda.workflow.keywords import (
-    ACCUMULATE,
-    BINDINGS,
-    BRANCH,
-    CONDITIONAL,
-    DEFAULTS,
-    FILE,
-    FOR_EACH,
-    INPUTS,
-    KINDS,
-    LOOP,
-    LOOP_TYPES,
-    PARALLEL,
-    RESOURCE,
-    RETRIES,
-    SETTINGS,
-    STEPS,
-    STRATEGIES,
-    TASK,
-    Level,
-    homes,
-)
+from memoranda.workflow.keywords import Level
 
 
 class PathDiagnostic(Diagnostic, frozen=True):
@@ -70,12 +50,12 @@ class PathDiagnostic(Diagnostic, frozen=True):
     path: str = ""
 
 
-class Notes:
+class PathDiagnostics:
     """Adds diagnostics to those of a source, each with its path in the message and as data."""
 
-    def __init__(self, said: Diagnostics) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Add to the diagnostics of one source."""
-        self.said = said
+        self.diagnostics = diagnostics
 
     def error(self, code: str, message: str, span: Span, path: str, *, hint: str = "") -> None:
         """Add a fault that keeps the workflow from being used."""
@@ -93,7 +73,7 @@ class Notes:
         # A key can be as long as the file; only the message is cut.
         shown = path if len(path) <= 120 else f"{path[:120]}…"
         where = f", in `{shown}`" if path and path.isprintable() else ""
-        self.said.add(PathDiagnostic(code, severity, f"{message}{where}", span, hint, path=path))
+        self.diagnostics.add(PathDiagnostic(code, severity, f"{message}{where}", span, hint, path=path))
 
 
 _LONGEST_KEY = 1_100
@@ -105,11 +85,11 @@ _ALMOST = frozenset({"True", "TRUE", "False", "FALSE", "Null", "NULL", "None"})
 class Reader:
     """Turns YAML nodes into parts of a document; a fault is noted, and reading goes on."""
 
-    def __init__(self, said: Diagnostics) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Add faults to the diagnostics of a source."""
-        self.notes = Notes(said)
+        self.diagnostics = PathDiagnostics(diagnostics)
         self.hints = Suggestions()
-        self._source = said.source
+        self._source = diagnostics.source
 
     # shapes
 
@@ -134,13 +114,15 @@ class Reader:
         for keyword in level.required:
             if keyword.name not in found and keyword.name not in meant:
                 message = f"`{keyword.name}` is missing in {level.where}"
-                self.notes.error("missing", message, head(node), path, hint=f"`{keyword.name}`: {keyword.meaning}")
+                self.diagnostics.error(
+                    "missing", message, head(node), path, hint=f"`{keyword.name}`: {keyword.meaning}"
+                )
         return found
 
     def unknown(self, key: YamlNode, level: Level, path: str) -> str | None:
         """Note an unknown key, with the place it belongs to if there is one; return the key that was probably meant."""
         name = key.scalar or ""
-        elsewhere = [place for place in homes(name) if place != level.where]
+        elsewhere = [place for place in keywords.homes(name) if place != level.where]
         near = self.hints.closest(name, level.names)
         hint = f"Its keys: {_few(level)}"
         if near:
@@ -148,7 +130,7 @@ class Reader:
         elif elsewhere:
             hint = f"It belongs to {elsewhere[0]}; check the indentation"
         message = f"{quote(name, longest=40)} is not a key of {level.where}"
-        self.notes.error("unknown_key", message, key.span, path, hint=hint)
+        self.diagnostics.error("unknown_key", message, key.span, path, hint=hint)
         return near
 
     def entries(self, node: YamlNode, path: str) -> list[tuple[YamlNode, YamlNode]]:
@@ -158,7 +140,7 @@ class Reader:
             name = key.scalar or ""
             if name in found:
                 message = f"{quote(name, longest=40)} is declared a second time"
-                self.notes.error("duplicate", message, key.span, path, hint="Keep one of them")
+                self.diagnostics.error("duplicate", message, key.span, path, hint="Keep one of them")
             else:
                 found[name] = (key, value)
         return list(found.values())
@@ -188,7 +170,7 @@ class Reader:
             return text
         hint = self.hints.did_you_mean(text.text, level.names, otherwise=f"One of {_few(level)}")
         message = f"{quote(text.text, longest=40)} is not one of {level.where}"
-        self.notes.error("unknown_word", message, node.span, path, hint=hint)
+        self.diagnostics.error("unknown_word", message, node.span, path, hint=hint)
         return None
 
     def number(self, node: YamlNode, path: str, *, least: float, whole: bool = True, most: float | None = None) -> Any:
@@ -224,7 +206,7 @@ class Reader:
     def wrong(self, message: str, node: YamlNode, path: str, hint: str) -> None:
         """Note a value of the wrong type, unless an earlier fault was noted for it."""
         if not node.broken:
-            self.notes.error("wrong_type", message, self._span_of(node), path, hint=hint)
+            self.diagnostics.error("wrong_type", message, self._span_of(node), path, hint=hint)
 
     def _span_of(self, node: YamlNode) -> Span:
         """Return the span that a diagnostic about a node points at; for a missing value, that of its key."""
@@ -251,7 +233,9 @@ class Reader:
         if node.plain and isinstance(value, str) and value in _ALMOST:
             meant = value.lower().replace("none", "null")
             message = f"`{value}` is a text here"
-            self.notes.warning("word_as_text", message, node.span, path, hint=f"Write `{meant}`, or put it in quotes")
+            self.diagnostics.warning(
+                "word_as_text", message, node.span, path, hint=f"Write `{meant}`, or put it in quotes"
+            )
         return Scalar(value=value, span=node.span, path=path)
 
     def fields(
@@ -341,25 +325,37 @@ def parse_document(text: str, *, name: str = "workflow.yaml") -> Document:
 def read_source(text: str, *, name: str = "workflow.yaml") -> Reading:
     """Parse a source completely, whatever its faults, and collect them."""
     source = Source(name, text)
-    said = Diagnostics(source)
-    node = yaml.compose(source, said, exact=True, partial=True)
+    diagnostics = Diagnostics(source)
+    node = yaml.compose(source, diagnostics, exact=True, partial=True)
     if node is None:
-        if not said.failed:
-            said.error("missing", "the file declares no workflow", Span(0, 0), hint="Begin it with `defs:` and `flow:`")
+        if not diagnostics.failed:
+            diagnostics.error(
+                "missing", "the file declares no workflow", Span(0, 0), hint="Begin it with `defs:` and `flow:`"
+            )
         document = Document(span=Span(0, len(text)))
     else:
-        document = _Parser(said).document(node)
-    return lang_document.Reading(source, node, document, said.sorted(), {})
+        document = _Parser(diagnostics).document(node)
+    return lang_document.Reading(source, node, document, diagnostics.sorted(), {})
+
+
+_RETRIES: dict[str, dict[str, Any]] = {
+    "max_attempts": {"least": 1},
+    "backoff_ms": {"least": 0, "whole": False},
+    "max_delay_ms": {"least": 0, "whole": False},
+    "jitter": {"least": 0, "most": 1, "whole": False},
+    "multiplier": {"least": 1, "whole": False},
+}
+"""What each number of `retries` has to be."""
 
 
 class _Parser(Reader):
     """Parses the sections of a workflow, from the file down to its steps."""
 
     def document(self, node: yaml.YamlNode) -> Document:
-        found = self.keys(node, FILE, "")
+        found = self.keys(node, keywords.FILE, "")
         schema = None
         if "inputs" in found:
-            inside = self.keys(found["inputs"][1], INPUTS, "inputs")
+            inside = self.keys(found["inputs"][1], keywords.INPUTS, "inputs")
             if "schema" in inside:
                 schema = self.mapping(inside["schema"][1], "inputs.schema", "a schema", computed=False)
         return Document(
@@ -380,7 +376,7 @@ class _Parser(Reader):
     def _defaults(self, pair: Pair) -> Settings | None:
         if pair is None:
             return None
-        found = self.keys(pair[1], DEFAULTS, "defaults")
+        found = self.keys(pair[1], keywords.DEFAULTS, "defaults")
         return self._settings(found.get("settings"), "defaults.settings")
 
     def _definitions(self, pair: Pair) -> tuple[Definition, ...]:
@@ -397,7 +393,7 @@ class _Parser(Reader):
         name = self.raw(key, path)
         kind = self._kind(node, path)
         # Without a kind it is unknown which keys are allowed; a task allows most.
-        found = self.keys(node, RESOURCE if kind is not None and kind.text != "task" else TASK, path)
+        found = self.keys(node, keywords.RESOURCE if kind is not None and kind.text != "task" else keywords.TASK, path)
         return Definition(
             name=name,
             kind=kind,
@@ -412,7 +408,7 @@ class _Parser(Reader):
 
     def _kind(self, node: yaml.YamlNode, path: str) -> Text | None:
         value = next((value for key, value in node.entries or () if key.scalar == "kind"), None)
-        return self.word(value, KINDS, join(path, "kind"), "a kind") if value is not None else None
+        return self.word(value, keywords.KINDS, join(path, "kind"), "a kind") if value is not None else None
 
     def _text(self, pair: Pair, path: str, what: str) -> Text | None:
         return self.text(pair[1], join(path, pair[0].scalar or ""), what) if pair else None
@@ -421,7 +417,7 @@ class _Parser(Reader):
         if pair is None or (pair[1].plain and pair[1].value is None):
             return ()
         found: list[Binding] = []
-        for word, (key, value) in self.keys(pair[1], BINDINGS, path).items():
+        for word, (key, value) in self.keys(pair[1], keywords.BINDINGS, path).items():
             below = join(path, word)
             names = tuple(self._names(value, below))
             listed = value.items is not None
@@ -445,7 +441,7 @@ class _Parser(Reader):
         if pair is None:
             return None
         node = pair[1]
-        others = self.mapping(node, path, "`settings`", without=SETTINGS.names)
+        others = self.mapping(node, path, "`settings`", without=keywords.SETTINGS.names)
         if others is None:
             return None
         given = {key.scalar or "": value for key, value in node.entries or ()}
@@ -461,19 +457,9 @@ class _Parser(Reader):
 
     def _retries(self, node: yaml.YamlNode, path: str) -> Retries:
         given: dict[str, Any] = {}
-        for word, (_, value) in self.keys(node, RETRIES, path).items():
+        for word, (_, value) in self.keys(node, keywords.RETRIES, path).items():
             below = join(path, word)
-            match word:
-                case "enabled":
-                    given[word] = self.flag(value, below)
-                case "max_attempts":
-                    given[word] = self.number(value, below, least=1)
-                case "jitter":
-                    given[word] = self.number(value, below, least=0, most=1, whole=False)
-                case "multiplier":
-                    given[word] = self.number(value, below, least=1, whole=False)
-                case _:
-                    given[word] = self.number(value, below, least=0, whole=False)
+            given[word] = self.flag(value, below) if word == "enabled" else self.number(value, below, **_RETRIES[word])
         return Retries(span=node.span, path=path, **given)
 
     # the flow
@@ -488,14 +474,18 @@ class _Parser(Reader):
         return tuple(step for step in found if step is not None)
 
     def _step(self, node: yaml.YamlNode, path: str) -> Item | None:
-        found = self.keys(node, STEPS, path)
+        found = self.keys(node, keywords.STEPS, path)
         # A duplicate key was noted already.
         count = len({key.scalar for key, _ in node.entries or ()})
         if node.entries is not None and count != 1:
             message = f"a step has one key, not {count}"
             second = node.entries[1][0].span if node.entries else head(node)
-            hint = "Begin each step with a dash of its own" if node.entries else f"One of {', '.join(STEPS.names)}"
-            self.notes.error("one_key", message, second, path, hint=hint)
+            hint = (
+                "Begin each step with a dash of its own"
+                if node.entries
+                else f"One of {', '.join(keywords.STEPS.names)}"
+            )
+            self.diagnostics.error("one_key", message, second, path, hint=hint)
         if not found:
             return None
         word, (_, value) = next(iter(found.items()))
@@ -512,10 +502,10 @@ class _Parser(Reader):
                 return self._loop(value, node.span, below)
 
     def _parallel(self, node: yaml.YamlNode, span: Span, path: str) -> Parallel:
-        found = self.keys(node, PARALLEL, path)
+        found = self.keys(node, keywords.PARALLEL, path)
         word = None
         if "strategy" in found:
-            word = self.word(found["strategy"][1], STRATEGIES, join(path, "strategy"), "a strategy")
+            word = self.word(found["strategy"][1], keywords.STRATEGIES, join(path, "strategy"), "a strategy")
         return Parallel(
             strategy=cast("Strategy", word.text) if word else "wait_all",
             steps=self._block(found.get("steps"), join(path, "steps")),
@@ -524,7 +514,7 @@ class _Parser(Reader):
         )
 
     def _conditional(self, node: yaml.YamlNode, span: Span, path: str) -> Conditional:
-        found = self.keys(node, CONDITIONAL, path)
+        found = self.keys(node, keywords.CONDITIONAL, path)
         branches: list[Branch] = []
         if "when" in found:
             below = join(path, "when")
@@ -536,15 +526,17 @@ class _Parser(Reader):
         return Conditional(branches=tuple(branches), span=span, path=path)
 
     def _branch(self, node: yaml.YamlNode, path: str) -> Branch:
-        found = self.keys(node, BRANCH, path)
+        found = self.keys(node, keywords.BRANCH, path)
         if "else" in found and "condition" in found:
             key, _ = found["else"]
             message = "a branch has a condition or is the `else`, not both"
-            self.notes.error("else_with_condition", message, key.span, path, hint="Make two branches of it")
+            self.diagnostics.error("else_with_condition", message, key.span, path, hint="Make two branches of it")
         if "else" in found and "steps" not in found:
             return self._otherwise(found["else"][1], node.span, join(path, "else"))
         if "steps" not in found and node.entries is not None:
-            self.notes.error("missing", "`steps` is missing in a branch", head(node), path, hint="Say what is done")
+            self.diagnostics.error(
+                "missing", "`steps` is missing in a branch", head(node), path, hint="Say what is done"
+            )
         if "else" in found:
             self._check_marker(found["else"][1], join(path, "else"))
         return Branch(
@@ -566,21 +558,23 @@ class _Parser(Reader):
         found = self.entries(node, path)
         for key, _ in found:
             if key.scalar != "steps":
-                self.unknown(key, BRANCH, path)
+                self.unknown(key, keywords.BRANCH, path)
         steps = next((value for key, value in found if key.scalar == "steps"), None)
         if steps is None and not found:
-            self.notes.error("missing", "`steps` is missing in `else`", head(node), path, hint="Say what is done")
+            self.diagnostics.error("missing", "`steps` is missing in `else`", head(node), path, hint="Say what is done")
         return Branch(steps=self._steps(steps, join(path, "steps")) if steps else (), span=span, path=path)
 
     def _loop(self, node: yaml.YamlNode, span: Span, path: str) -> Loop:
-        found = self.keys(node, LOOP, path)
-        word = self.word(found["type"][1], LOOP_TYPES, join(path, "type"), "a type") if "type" in found else None
-        each = self.keys(found["for_each"][1], FOR_EACH, join(path, "for_each")) if "for_each" in found else {}
+        found = self.keys(node, keywords.LOOP, path)
+        word = (
+            self.word(found["type"][1], keywords.LOOP_TYPES, join(path, "type"), "a type") if "type" in found else None
+        )
+        each = self.keys(found["for_each"][1], keywords.FOR_EACH, join(path, "for_each")) if "for_each" in found else {}
         most = found.get("max_concurrency")
         if most is not None and word is not None and word.text == "while":
             message = "the passes of a `while` come one after the other"
             path_of = join(path, "max_concurrency")
-            self.notes.error("wrong_setting", message, most[0].span, path_of, hint="Remove `max_concurrency`")
+            self.diagnostics.error("wrong_setting", message, most[0].span, path_of, hint="Remove `max_concurrency`")
         return Loop(
             type=cast("LoopType", word.text) if word else None,
             name=self._text(found.get("name"), path, "a name"),
@@ -598,7 +592,7 @@ class _Parser(Reader):
     def _accumulate(self, pair: Pair, path: str) -> Accumulate | None:
         if pair is None:
             return None
-        found = self.keys(pair[1], ACCUMULATE, path)
+        found = self.keys(pair[1], keywords.ACCUMULATE, path)
         name = self._text(found.get("as"), path, "a name")
         if name is None:
             return None

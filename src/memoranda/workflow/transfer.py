@@ -110,9 +110,9 @@ def _references(text: str, name: str = "workflow") -> list[YamlNode]:
     root: YamlNode | None = None
     if isinstance(cast(object, text), str):
         source = Source(name, text)
-        said = Diagnostics(source)
-        root = compose(source, said)
-        said.raise_if_failed()
+        diagnostics = Diagnostics(source)
+        root = compose(source, diagnostics)
+        diagnostics.raise_if_failed()
     if root is None or root.entries is None:
         hint = "Pass the text of a workflow: a mapping with `defs` and `flow`"
         raise UsageError(f"{quote(text)} is not a workflow", hint=hint)

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from memoranda.abl.expression.compiler import ABL, compile_expression, compile_template
-from memoranda.lang.expression.compiler import CORE, Layer, compile_node
-from memoranda.lang.expression.dialect import Closure, Compilation, ExpressionRun, Names
+from memoranda.lang.expression.compiler import CORE, Compilation, Layer, compile_node
+from memoranda.lang.expression.dialect import Closure, ExpressionRun, Names
 from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, measure, paths_read
 from memoranda.lang.source import Span
 

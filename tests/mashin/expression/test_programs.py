@@ -20,7 +20,7 @@ def body(text: str) -> tuple[Node | None, Programs]:
 
 def value(text: str, scope: dict[str, object]) -> object:
     node, programs = body(text)
-    assert node is not None, programs.said.sorted()
+    assert node is not None, programs.diagnostics.sorted()
     return expression(node).value(scope)
 
 
@@ -34,7 +34,7 @@ def test_a_computation_gives_the_value_of_its_last_line() -> None:
 def test_a_computation_with_a_fault_has_no_node_and_says_why() -> None:
     node, programs = body("  let b = 1 +\n  b\n")
     assert node is None
-    assert programs.said.failed
+    assert programs.diagnostics.failed
 
 
 def test_an_expression_is_parsed_once() -> None:

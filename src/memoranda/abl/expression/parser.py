@@ -205,7 +205,7 @@ def parse_stretch(text: Excerpt, start: int, end: int, place: Place, *, tag: boo
 
     With `tag` it is the content of `{{…}}`, where `add @index 1` calls a function without brackets.
     """
-    if is_too_long(text, start, end, most=place.bounds.source, said=place.diagnostics):
+    if is_too_long(text, start, end, most=place.bounds.source, diagnostics=place.diagnostics):
         return None
     tokens = tokenize(text, start, end, place.diagnostics)
     if tokens is None:

@@ -21,8 +21,8 @@ from memoranda.abl.tools.outcome import ToolError
 from memoranda.errors import UsageError
 from memoranda.lang.document import Raw
 from memoranda.lang.egress import EgressPolicy, HttpRequest, HttpResponse, RequestFailed, fetch
-from memoranda.lang.expression.compiler import compile_node
-from memoranda.lang.expression.dialect import Closure, Compilation, ExpressionRun, Names
+from memoranda.lang.expression.compiler import Compilation, compile_node
+from memoranda.lang.expression.dialect import Closure, ExpressionRun, Names
 from memoranda.lang.expression.nodes import Constant, Node
 from memoranda.lang.expression.values import to_text
 from memoranda.lang.python_functions import json_value

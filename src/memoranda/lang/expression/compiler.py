@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from memoranda.lang.expression import nodes
 from memoranda.lang.expression.dialect import (
     Closure,
-    Compilation,
     Dialect,
     ExpressionRun,
     Names,
@@ -17,31 +17,7 @@ from memoranda.lang.expression.dialect import (
     exceeded,
     with_span,
 )
-from memoranda.lang.expression.nodes import (
-    HELD,
-    Binary,
-    Block,
-    Call,
-    Conditional,
-    Constant,
-    Fallback,
-    IfPresent,
-    Index,
-    Invoke,
-    Lambda,
-    ListOf,
-    Logical,
-    Matches,
-    Member,
-    Name,
-    Node,
-    ObjectOf,
-    Path,
-    Pattern,
-    Unary,
-    measure,
-    path_of,
-)
+from memoranda.lang.expression.nodes import Node, Path
 from memoranda.lang.expression.patterns import compile_pattern, search
 
 MISSING: Any = object()
@@ -77,34 +53,37 @@ def _is_shadowed(names: Names, name: str) -> bool:
     return False
 
 
-class _Compiling:
-    def __init__(self, dialect: Dialect, resolve: Resolve | None, *, looped: bool) -> None:
-        self._dialect = dialect
+class Compilation:
+    """Compiles the nodes of one expression; the compilers of single nodes use it for their parts."""
+
+    def __init__(self, dialect: Dialect, resolve: Resolve | None = None, *, looped: bool = False) -> None:
+        """Start outside a loop; see `compile_node`."""
+        self.dialect = dialect
         self._resolve = resolve
         self._looped = looped
 
-    @property
-    def dialect(self) -> Dialect:
-        return self._dialect
-
     def compile(self, node: Node) -> Closure:
-        return self._dialect.compilers[type(node)](node, self)
+        """Compile a node."""
+        return self.dialect.compilers[type(node)](node, self)
 
     def plain_name(self, node: Node) -> str | None:
-        if type(node) is not Name or node.name in self._dialect.names:
+        """Return the name of a node that reads a plain variable; None for all other nodes."""
+        if type(node) is not nodes.Name or node.name in self.dialect.names:
             return None
         return None if self._resolve and self._resolve((node.name,)) else node.name
 
     def inside_loop(self) -> Compilation:
-        return _Compiling(self._dialect, self._resolve, looped=True)
+        """Return a compilation for a loop body, whose names the fields of an item may shadow."""
+        return Compilation(self.dialect, self._resolve, looped=True)
 
     def path(self, path: Path) -> Closure:
+        """Compile a dotted path."""
         plain = self._plain_path(path)
         resolved = self._resolve(path) if self._resolve else None
         if resolved is None:
             return plain
         taken, read = resolved
-        special = _descend(read, path[taken:], self._dialect)
+        special = _descend(read, path[taken:], self.dialect)
         if not self._looped:
             return special
         head = path[0]
@@ -112,8 +91,8 @@ class _Compiling:
 
     def _plain_path(self, path: Path) -> Closure:
         head = path[0]
-        own = self._dialect.names.get(head)
-        return _descend(own or (lambda names, run: names.get(head)), path[1:], self._dialect)
+        own = self.dialect.names.get(head)
+        return _descend(own or (lambda names, run: names.get(head)), path[1:], self.dialect)
 
 
 def _descend(read: Closure, rest: Path, dialect: Dialect) -> Closure:
@@ -138,32 +117,32 @@ def compile_node(node: Node, dialect: Dialect, *, resolve: Resolve | None = None
 
     `resolve` lets a caller read some paths in its own way, such as those stored in a memory.
     """
-    return _Compiling(dialect, resolve, looped=False).compile(node)
+    return Compilation(dialect, resolve).compile(node)
 
 
-def _constant(node: Constant, to: Compilation) -> Closure:
+def _constant(node: nodes.Constant, to: Compilation) -> Closure:
     value = node.value
     return lambda names, run: value
 
 
-def _name(node: Name, to: Compilation) -> Closure:
+def _name(node: nodes.Name, to: Compilation) -> Closure:
     return to.path((node.name,))
 
 
-def _member(node: Member, to: Compilation) -> Closure:
-    path = path_of(node)
+def _member(node: nodes.Member, to: Compilation) -> Closure:
+    path = nodes.path_of(node)
     return to.path(path) if path else _descend(to.compile(node.of), (node.name,), to.dialect)
 
 
-def _index(node: Index, to: Compilation) -> Closure:
+def _index(node: nodes.Index, to: Compilation) -> Closure:
     of, at, index = to.compile(node.of), to.compile(node.at), to.dialect.index
-    if type(node.at) is Constant:
+    if type(node.at) is nodes.Constant:
         place = node.at.value
         return lambda names, run: index(of(names, run), place)
     return lambda names, run: index(of(names, run), at(names, run))
 
 
-def _call(node: Call, to: Compilation) -> Closure:
+def _call(node: nodes.Call, to: Compilation) -> Closure:
     function = to.dialect.functions[node.function]
     arguments = tuple(to.compile(argument) for argument in node.arguments)
     call, uses_run = function.call, function.uses_run
@@ -186,7 +165,7 @@ def _check_size(value: Any, run: ExpressionRun) -> Any:
     return cast("Any", value)
 
 
-def _unary(node: Unary, to: Compilation) -> Closure:
+def _unary(node: nodes.Unary, to: Compilation) -> Closure:
     operate, operand = to.dialect.unary[node.operator], to.compile(node.operand)
     name = to.plain_name(node.operand)
     if name is not None:
@@ -195,25 +174,25 @@ def _unary(node: Unary, to: Compilation) -> Closure:
     return lambda names, run: operate(operand(names, run))
 
 
-def _binary(node: Binary, to: Compilation) -> Closure:
+def _binary(node: nodes.Binary, to: Compilation) -> Closure:
     operate, left, right = to.dialect.binary[node.operator], to.compile(node.left), to.compile(node.right)
     if node.operator == "+":
         # The only operator whose result can be larger than both operands.
         return lambda names, run: _check_size(operate(left(names, run), right(names, run)), run)
-    if type(node.right) is Constant:
+    if type(node.right) is nodes.Constant:
         value, name = node.right.value, to.plain_name(node.left)
         if name is not None:
             return lambda names, run: operate(names.get(name), value)
         return lambda names, run: operate(left(names, run), value)
-    if node.operator == "in" and type(node.right) is ListOf:
+    if node.operator == "in" and type(node.right) is nodes.ListOf:
         # Build a constant list once.
-        items = [item.value for item in node.right.items if type(item) is Constant]
+        items = [item.value for item in node.right.items if type(item) is nodes.Constant]
         if len(items) == len(node.right.items):
             return lambda names, run: operate(left(names, run), items)
     return lambda names, run: operate(left(names, run), right(names, run))
 
 
-def _logical(node: Logical, to: Compilation) -> Closure:
+def _logical(node: nodes.Logical, to: Compilation) -> Closure:
     truthy = to.dialect.truthy
     operands = tuple(to.compile(operand) for operand in node.operands)
     if node.operator == "implies":
@@ -231,7 +210,7 @@ def _logical(node: Logical, to: Compilation) -> Closure:
     return decide
 
 
-def _matches(node: Matches, to: Compilation) -> Closure:
+def _matches(node: nodes.Matches, to: Compilation) -> Closure:
     text, word, flags = to.compile(node.text), to.dialect.word, node.flags
     written = to.compile(node.pattern)
 
@@ -248,28 +227,28 @@ def _matches(node: Matches, to: Compilation) -> Closure:
     return match
 
 
-def _list(node: ListOf, to: Compilation) -> Closure:
+def _list(node: nodes.ListOf, to: Compilation) -> Closure:
     items = tuple(to.compile(item) for item in node.items)
     return lambda names, run: [item(names, run) for item in items]
 
 
-def _object(node: ObjectOf, to: Compilation) -> Closure:
+def _object(node: nodes.ObjectOf, to: Compilation) -> Closure:
     fields = tuple((name, to.compile(value)) for name, value in node.fields)
     return lambda names, run: {name: value(names, run) for name, value in fields}
 
 
 CORE: Mapping[type[Node], Callable[[Any, Compilation], Closure]] = {
-    Constant: _constant,
-    Name: _name,
-    Member: _member,
-    Index: _index,
-    Call: _call,
-    Unary: _unary,
-    Binary: _binary,
-    Logical: _logical,
-    Matches: _matches,
-    ListOf: _list,
-    ObjectOf: _object,
+    nodes.Constant: _constant,
+    nodes.Name: _name,
+    nodes.Member: _member,
+    nodes.Index: _index,
+    nodes.Call: _call,
+    nodes.Unary: _unary,
+    nodes.Binary: _binary,
+    nodes.Logical: _logical,
+    nodes.Matches: _matches,
+    nodes.ListOf: _list,
+    nodes.ObjectOf: _object,
 }
 """Compilers of the nodes that every language has."""
 
@@ -311,13 +290,13 @@ class Arrow:
         self.call = call
 
 
-def _conditional(node: Conditional, to: Compilation) -> Closure:
+def _conditional(node: nodes.Conditional, to: Compilation) -> Closure:
     test, truthy = to.compile(node.test), to.dialect.truthy
     then, otherwise = to.compile(node.then), to.compile(node.otherwise)
     return lambda names, run: then(names, run) if truthy(test(names, run)) else otherwise(names, run)
 
 
-def _fallback(node: Fallback, to: Compilation) -> Closure:
+def _fallback(node: nodes.Fallback, to: Compilation) -> Closure:
     value, otherwise = to.compile(node.value), to.compile(node.otherwise)
 
     def first_there(names: Names, run: ExpressionRun) -> Any:
@@ -327,17 +306,17 @@ def _fallback(node: Fallback, to: Compilation) -> Closure:
     return first_there
 
 
-def _if_present(node: IfPresent, to: Compilation) -> Closure:
+def _if_present(node: nodes.IfPresent, to: Compilation) -> Closure:
     of, then = to.compile(node.of), to.compile(node.then)
 
     def go_on(names: Names, run: ExpressionRun) -> Any:
         value = of(names, run)
-        return None if value is None else then(Layer({HELD: value}, names), run)
+        return None if value is None else then(Layer({nodes.HELD: value}, names), run)
 
     return go_on
 
 
-def _block(node: Block, to: Compilation) -> Closure:
+def _block(node: nodes.Block, to: Compilation) -> Closure:
     bindings = tuple((name, to.compile(value)) for name, value in node.bindings)
     result = to.compile(node.result)
 
@@ -351,10 +330,10 @@ def _block(node: Block, to: Compilation) -> Closure:
     return compute
 
 
-def _lambda(node: Lambda, to: Compilation) -> Closure:
+def _lambda(node: nodes.Lambda, to: Compilation) -> Closure:
     body = to.compile(node.body)
     binders = tuple(_binder(taken) for taken in node.parameters)
-    cost = 1 + measure(node.body)[0] // _NODES_A_ROUND
+    cost = 1 + nodes.measure(node.body)[0] // _NODES_A_ROUND
 
     def make(names: Names, run: ExpressionRun) -> Arrow:
         def call(run: ExpressionRun, *arguments: Any) -> Any:
@@ -375,7 +354,7 @@ def _lambda(node: Lambda, to: Compilation) -> Closure:
     return make
 
 
-def _binder(taken: Pattern) -> Callable[[Any, dict[str, Any]], None]:
+def _binder(taken: nodes.Pattern) -> Callable[[Any, dict[str, Any]], None]:
     names = taken.names
     if taken.kind == "whole":
         ((_, name),) = names
@@ -399,10 +378,10 @@ def _binder(taken: Pattern) -> Callable[[Any, dict[str, Any]], None]:
     return bind_fields
 
 
-def _invoke(node: Invoke, to: Compilation) -> Closure:
+def _invoke(node: nodes.Invoke, to: Compilation) -> Closure:
     function = to.compile(node.function)
     arguments = tuple(to.compile(argument) for argument in node.arguments)
-    shown = f"`{node.function.name}`" if isinstance(node.function, Name) else "this"
+    shown = f"`{node.function.name}`" if isinstance(node.function, nodes.Name) else "this"
 
     def call(names: Names, run: ExpressionRun) -> Any:
         called = function(names, run)
@@ -414,11 +393,11 @@ def _invoke(node: Invoke, to: Compilation) -> Closure:
 
 
 FUNCTIONAL: Mapping[type[Node], Callable[[Any, Compilation], Closure]] = {
-    Conditional: _conditional,
-    Fallback: _fallback,
-    IfPresent: _if_present,
-    Block: _block,
-    Lambda: _lambda,
-    Invoke: _invoke,
+    nodes.Conditional: _conditional,
+    nodes.Fallback: _fallback,
+    nodes.IfPresent: _if_present,
+    nodes.Block: _block,
+    nodes.Lambda: _lambda,
+    nodes.Invoke: _invoke,
 }
 """Compilers of the nodes of languages with function values, local names and choices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,9 @@ from memoranda.errors import Conflict, EvaluationFailed, LimitExceeded
 from memoranda.lang.expression.nodes import Node, Path
 from memoranda.lang.source import Span
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
+
+if TYPE_CHECKING:
+    from memoranda.lang.expression.compiler import Compilation
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,31 +149,6 @@ class Function(msgspec.Struct, frozen=True):
     most: int | None
     uses_run: bool = False
     """Whether the run is passed as first argument: for clock, ids and bounds."""
-
-
-class Compilation(Protocol):
-    """The compilation that compilers of single nodes work with."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect of the language."""
-        ...
-
-    def compile(self, node: Node) -> Closure:
-        """Compile another node."""
-        ...
-
-    def path(self, path: Path) -> Closure:
-        """Compile a dotted path."""
-        ...
-
-    def plain_name(self, node: Node) -> str | None:
-        """Return the name of a node that reads a plain variable; None for all other nodes."""
-        ...
-
-    def inside_loop(self) -> Compilation:
-        """Return a compilation for a loop body, whose names the fields of an item may shadow."""
-        ...
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):

@@ -188,10 +188,10 @@ def _arity(least: int, most: int | None) -> str:
     return f"{least} to {most} arguments"
 
 
-def is_too_long(text: Excerpt, start: int, end: int, *, most: int, said: Diagnostics) -> bool:
+def is_too_long(text: Excerpt, start: int, end: int, *, most: int, diagnostics: Diagnostics) -> bool:
     """Return whether an expression has too many characters, and report it."""
     if end - start <= most:
         return False
     message = f"the expression has {end - start:,} characters, the limit is {most:,}"
-    said.error("too_long", message, text.locate(start, start + 1), hint="Compute it in several steps")
+    diagnostics.error("too_long", message, text.locate(start, start + 1), hint="Compute it in several steps")
     return True

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 from memoranda.errors import EvaluationFailed
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean, source_error
 from memoranda.lang.document import Raw
-from memoranda.lang.expression.compiler import FUNCTIONAL, MISSING, Arrow, Expression, Layer
+from memoranda.lang.expression import nodes
+from memoranda.lang.expression.compiler import FUNCTIONAL, MISSING, Arrow, Compilation, Expression, Layer
 from memoranda.lang.expression.dialect import (
     DEFAULT_BOUNDS,
     Bounds,
     Closure,
-    Compilation,
     Dialect,
     ExpressionRun,
     Names,
@@ -30,20 +30,7 @@ from memoranda.lang.expression.dialect import (
     exceeded,
     with_span,
 )
-from memoranda.lang.expression.nodes import (
-    HELD,
-    Binary,
-    Block,
-    Call,
-    Index,
-    Logical,
-    Member,
-    Method,
-    Name,
-    Node,
-    Unary,
-    path_of,
-)
+from memoranda.lang.expression.nodes import Node
 from memoranda.lang.source import Excerpt, Source, Span
 from memoranda.lang.template import WITH_TEMPLATES
 from memoranda.mashin.expression.functions import FUNCTIONS, GLOBALS
@@ -97,7 +84,7 @@ def _check_size(value: Any, run: ExpressionRun) -> Any:
 # Names and fields
 
 
-def _name(node: Name, to: Compilation) -> Closure:
+def _name(node: nodes.Name, to: Compilation) -> Closure:
     name, span, root = node.name, node.span, node.name in _ROOTS
 
     def read(names: Names, run: ExpressionRun) -> Any:
@@ -131,7 +118,7 @@ def _name_error(name: str, names: Names) -> EvaluationFailed:
 
 def _visible_names(names: Names) -> Iterator[str]:
     while type(names) is Layer:
-        yield from (name for name in names.inner if name != HELD)
+        yield from (name for name in names.inner if name != nodes.HELD)
         names = names.outer
     for inside in (names.get(STEPS), names.get(INPUT), names):
         if isinstance(inside, dict):
@@ -139,11 +126,11 @@ def _visible_names(names: Names) -> Iterator[str]:
 
 
 def _path_text(node: Node) -> str:
-    path = path_of(node)
-    return quote(".".join(path)) if path and path[0] != HELD else "the value before it"
+    path = nodes.path_of(node)
+    return quote(".".join(path)) if path and path[0] != nodes.HELD else "the value before it"
 
 
-def _member(node: Member, to: Compilation) -> Closure:
+def _member(node: nodes.Member, to: Compilation) -> Closure:
     of, name, span, shown_of = to.compile(node.of), node.name, node.span, _path_text(node.of)
 
     def read(names: Names, run: ExpressionRun) -> Any:
@@ -158,7 +145,7 @@ def _member(node: Member, to: Compilation) -> Closure:
     return read
 
 
-def _index(node: Index, to: Compilation) -> Closure:
+def _index(node: nodes.Index, to: Compilation) -> Closure:
     of, at, span = to.compile(node.of), to.compile(node.at), node.span
 
     def read(names: Names, run: ExpressionRun) -> Any:
@@ -173,7 +160,7 @@ def _index(node: Index, to: Compilation) -> Closure:
 # Operators
 
 
-def _unary(node: Unary, to: Compilation) -> Closure:
+def _unary(node: nodes.Unary, to: Compilation) -> Closure:
     operate, operand, span = to.dialect.unary[node.operator], to.compile(node.operand), node.span
 
     def compute(names: Names, run: ExpressionRun) -> Any:
@@ -185,7 +172,7 @@ def _unary(node: Unary, to: Compilation) -> Closure:
     return compute
 
 
-def _binary(node: Binary, to: Compilation) -> Closure:
+def _binary(node: nodes.Binary, to: Compilation) -> Closure:
     operate, span = to.dialect.binary[node.operator], node.span
     left, right = to.compile(node.left), to.compile(node.right)
     costly = node.operator in ("==", "!=", "in", "+")
@@ -204,7 +191,7 @@ def _binary(node: Binary, to: Compilation) -> Closure:
     return compute
 
 
-def _logical(node: Logical, to: Compilation) -> Closure:
+def _logical(node: nodes.Logical, to: Compilation) -> Closure:
     *first, last = (to.compile(operand) for operand in node.operands)
     stop = node.operator == "or"
 
@@ -221,7 +208,7 @@ def _logical(node: Logical, to: Compilation) -> Closure:
 # Calls
 
 
-def _call(node: Call, to: Compilation) -> Closure:
+def _call(node: nodes.Call, to: Compilation) -> Closure:
     function, span = to.dialect.functions[node.function], node.span
     arguments = tuple(to.compile(argument) for argument in node.arguments)
     call, uses_run = function.call, function.uses_run
@@ -236,7 +223,7 @@ def _call(node: Call, to: Compilation) -> Closure:
     return run_call
 
 
-def _method(node: Method, to: Compilation) -> Closure:
+def _method(node: nodes.Method, to: Compilation) -> Closure:
     of, name, span = to.compile(node.of), node.name, node.span
     kinds, shown_of = METHODS[node.name].on, _path_text(node.of)
     arguments = tuple(to.compile(argument) for argument in node.arguments)
@@ -326,14 +313,14 @@ def _check_plain(result: Any, run: ExpressionRun) -> None:
 
 
 _OWN: Mapping[type[Node], Callable[[Any, Compilation], Closure]] = {
-    Name: _name,
-    Member: _member,
-    Index: _index,
-    Unary: _unary,
-    Binary: _binary,
-    Logical: _logical,
-    Call: _call,
-    Method: _method,
+    nodes.Name: _name,
+    nodes.Member: _member,
+    nodes.Index: _index,
+    nodes.Unary: _unary,
+    nodes.Binary: _binary,
+    nodes.Logical: _logical,
+    nodes.Call: _call,
+    nodes.Method: _method,
     Outcome: _outcome,
 }
 
@@ -352,13 +339,13 @@ MASHIN = Dialect(
 
 
 def parse_expression(
-    text: Excerpt, said: Diagnostics, *, names: Collection[str] = (), bounds: Bounds = DEFAULT_BOUNDS
+    text: Excerpt, diagnostics: Diagnostics, *, names: Collection[str] = (), bounds: Bounds = DEFAULT_BOUNDS
 ) -> Node | None:
     """Return the node of an expression in a file; None after noting what is wrong with it.
 
     `names` are defined before it, so that functions among them can be called.
     """
-    return parse_stretch(text, 0, len(text.text), Place(said, bounds, frozenset(names)))
+    return parse_stretch(text, 0, len(text.text), Place(diagnostics, bounds, frozenset(names)))
 
 
 def expression(node: Node) -> Expression:
@@ -368,10 +355,10 @@ def expression(node: Node) -> Expression:
 
 def compile_expression(text: str, *, name: str = "expression") -> Expression:
     """Compile the text of an expression, or raise a SourceError with every diagnostic."""
-    said = Diagnostics(Source(name, text))
-    node = parse_expression(Excerpt(text), said)
+    diagnostics = Diagnostics(Source(name, text))
+    node = parse_expression(Excerpt(text), diagnostics)
     if node is None:
-        raise source_error(said.source, said.sorted())
+        raise source_error(diagnostics.source, diagnostics.sorted())
     return expression(node)
 
 
@@ -393,18 +380,18 @@ _LAYOUT = frozenset({"unclosed_quote", "unclosed_bracket"})
 class Programs:
     """The expressions of a file, parsed when they are first asked for and cached by their place."""
 
-    def __init__(self, said: Diagnostics) -> None:
+    def __init__(self, diagnostics: Diagnostics) -> None:
         """Note diagnostics with those of the file."""
-        self.said = said
+        self.diagnostics = diagnostics
         self._nodes: dict[Span, Node | None] = {}
         # The reader of lines has reported an expression that never ends.
-        self._broken = tuple(one.span.start for one in said.sorted() if one.code in _LAYOUT)
+        self._broken = tuple(one.span.start for one in diagnostics.sorted() if one.code in _LAYOUT)
 
     def node(self, raw: Raw, names: Collection[str] = ()) -> Node | None:
         """Return the node of an expression, or None if it has errors; `names` are defined before it by `let`."""
         if raw.span not in self._nodes:
             broken = bisect_left(self._broken, raw.span.start) < bisect_left(self._broken, raw.span.end)
-            self._nodes[raw.span] = None if broken else parse_expression(raw.excerpt, self.said, names=names)
+            self._nodes[raw.span] = None if broken else parse_expression(raw.excerpt, self.diagnostics, names=names)
         return self._nodes[raw.span]
 
     def expressions(self) -> dict[Span, Expression]:
@@ -420,4 +407,4 @@ class Programs:
                 return None
             bindings.append((let.name.text, value))
         result = self.node(step.result, [name for name, _ in bindings]) if step.result else None
-        return Block(step.span, tuple(bindings), result) if result and bindings else result
+        return nodes.Block(step.span, tuple(bindings), result) if result and bindings else result

@@ -133,10 +133,6 @@ def _clamp(value: Any, low: Any, high: Any) -> int | float:
     return max(least, min(most, known))
 
 
-def _is_uuid(value: Any) -> bool:
-    return type(value) is str and _UUID.fullmatch(value) is not None
-
-
 # DateTime
 
 
@@ -190,11 +186,6 @@ def _parse_json(value: Any) -> Any:
         return msgspec.json.decode(text(value, "JSON.parse").encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError) as fault:
         raise evaluation_error(f"JSON.parse cannot read the text: {fault}", "Give it JSON") from None
-
-
-def _stringify(value: Any) -> str:
-    # In a list a text has its quotes, and null is `null`.
-    return to_text([value])[1:-1]
 
 
 def _from_entries(pairs: Any) -> dict[str, Any]:
@@ -332,18 +323,6 @@ def _ok(value: Any = None) -> dict[str, Any]:
     return {"ok": True, "value": value}
 
 
-def _none() -> dict[str, Any]:
-    return {"some": False}
-
-
-def _sign(value: Any) -> int:
-    return (value > 0) - (value < 0)
-
-
-def _length(value: Any) -> int:
-    return len(text(value, "String.length"))
-
-
 FUNCTIONS: Mapping[str, Function] = _table(
     Function("now", now, 0, 0, uses_run=True),
     Function("String", text_of, 1, 1),
@@ -354,7 +333,7 @@ FUNCTIONS: Mapping[str, Function] = _table(
     _of_number("Math.ceil", math.ceil),
     _of_number("Math.floor", math.floor),
     _of_number("Math.trunc", math.trunc),
-    _of_number("Math.sign", _sign),
+    _of_number("Math.sign", lambda value: (value > 0) - (value < 0)),
     _of_number("Math.sqrt", math.sqrt),
     _of_number("Math.exp", math.exp),
     _of_number("Math.log", math.log),
@@ -378,7 +357,8 @@ FUNCTIONS: Mapping[str, Function] = _table(
     _one("DateTime.timestamp", lambda value: _time_between(value, "1970-01-01")),
     Function("DateTime.fromTimestamp", _from_timestamp, 1, 1),
     Function("JSON.parse", _parse_json, 1, 1),
-    Function("JSON.stringify", _stringify, 1, 1),
+    # In a list a text has its quotes, and null is `null`.
+    _one("JSON.stringify", lambda value: to_text([value])[1:-1]),
     _one("Object.keys", lambda value: list(fields(value, "Object.keys"))),
     _one("Object.values", lambda value: list(fields(value, "Object.values").values())),
     _one("Object.entries", lambda value: [[name, item] for name, item in fields(value, "Object.entries").items()]),
@@ -395,7 +375,7 @@ FUNCTIONS: Mapping[str, Function] = _table(
     Function("Set.intersection", _intersection, 2, 2, uses_run=True),
     Function("Set.difference", _difference, 2, 2, uses_run=True),
     Function("UUID.generate", new_uuid, 0, 0, uses_run=True),
-    Function("UUID.isValid", _is_uuid, 1, 1),
+    _one("UUID.isValid", lambda value: type(value) is str and _UUID.fullmatch(value) is not None),
     Function("Intl.formatNumber", _format_number, 1, 2),
     Function("Intl.formatCurrency", _format_currency, 1, 3),
     Function("Intl.formatDate", _format_time, 1, 2),
@@ -407,7 +387,7 @@ FUNCTIONS: Mapping[str, Function] = _table(
     Function("Result.unwrapOr", _unwrap_or("ok", "Result.unwrapOr"), 2, 2),
     Function("Result.map", _map_value("ok", "Result.map"), 2, 2, uses_run=True),
     _one("Option.some", lambda value: {"some": True, "value": value}),
-    Function("Option.none", _none, 0, 0),
+    Function("Option.none", lambda: {"some": False}, 0, 0),
     _one("Option.of", lambda value: {"some": False} if value is None else {"some": True, "value": value}),
     _one("Option.isSome", lambda value: _unpack(value, "some", "Option.isSome")[0]),
     _one("Option.isNone", lambda value: not _unpack(value, "some", "Option.isNone")[0]),
@@ -415,7 +395,7 @@ FUNCTIONS: Mapping[str, Function] = _table(
     Function("Option.unwrapOr", _unwrap_or("some", "Option.unwrapOr"), 2, 2),
     Function("Option.map", _map_value("some", "Option.map"), 2, 2, uses_run=True),
     Function("String.from", text_of, 1, 1),
-    Function("String.length", _length, 1, 1),
+    _one("String.length", lambda value: len(text(value, "String.length"))),
     _one("String.isEmpty", lambda value: value is None or text(value, "String.isEmpty").strip() == ""),
     Function("form.encode", _encode_form, 1, 1),
     Function("form.decode", _decode_form, 1, 1, uses_run=True),

@@ -110,14 +110,6 @@ def _find(run: ExpressionRun, value: list[Any], test: Any) -> Any:
     return None if place is None else value[place]
 
 
-def _find_index(run: ExpressionRun, value: list[Any], test: Any) -> int:
-    return next(_matching(run, value, test, "findIndex"), -1)
-
-
-def _some(run: ExpressionRun, value: list[Any], test: Any) -> bool:
-    return next(_matching(run, value, test, "some"), None) is not None
-
-
 def _every(run: ExpressionRun, value: list[Any], test: Any) -> bool:
     call = function(test, "every")
     return all(truthy(call(run, item, place)) for place, item in enumerate(value))
@@ -194,10 +186,6 @@ def _flat(run: ExpressionRun, value: list[Any], depth: Any = 1) -> list[Any]:
         run.step(1 + size // 64)
         level = [each for item in level for each in (cast("list[Any]", item) if type(item) is list else (item,))]
     return list(level)
-
-
-def _flat_map(run: ExpressionRun, value: list[Any], change: Any) -> list[Any]:
-    return _flat(run, _map(run, value, change))
 
 
 def unique(run: ExpressionRun, value: list[Any]) -> list[Any]:
@@ -290,10 +278,6 @@ def _reverse(run: ExpressionRun, value: Any) -> Any:
     return value[::-1]
 
 
-def _text_of(run: ExpressionRun, value: Any) -> str:
-    return text_of(value)
-
-
 def _of_text(change: Callable[[str], str]) -> Callable[..., str]:
     return _alone(lambda run, value: change(value))
 
@@ -323,8 +307,12 @@ METHODS: Mapping[str, Method] = _table(
     Method("filter", 1, 1, {list: _filter}),
     Method("reduce", 1, 2, {list: _reduce}),
     Method("find", 1, 1, {list: _find}),
-    Method("findIndex", 1, 1, {list: _find_index}),
-    Method("some", 1, 1, {list: _some}),
+    Method(
+        "findIndex", 1, 1, {list: _with(lambda run, value, test: next(_matching(run, value, test, "findIndex"), -1))}
+    ),
+    Method(
+        "some", 1, 1, {list: _with(lambda run, value, test: any(True for _ in _matching(run, value, test, "some")))}
+    ),
     Method("every", 1, 1, {list: _every}),
     Method("join", 0, 1, {list: _join}),
     Method("sort", 0, 1, {list: _sort}),
@@ -351,7 +339,7 @@ METHODS: Mapping[str, Method] = _table(
         },
     ),
     Method("flat", 0, 1, {list: _flat}),
-    Method("flatMap", 1, 1, {list: _flat_map}),
+    Method("flatMap", 1, 1, {list: _with(lambda run, value, change: _flat(run, _map(run, value, change)))}),
     Method("reverse", 0, 0, {list: _reverse, str: _reverse}),
     Method("first", 0, 0, {list: _alone(lambda run, value: value[0] if value else None)}),
     Method("last", 0, 0, {list: _alone(lambda run, value: value[-1] if value else None)}),
@@ -375,7 +363,9 @@ METHODS: Mapping[str, Method] = _table(
     Method("padEnd", 1, 2, {str: _pad_end}),
     Method("repeat", 1, 1, {str: _repeat}),
     Method("toFixed", 0, 1, {int: _to_fixed, float: _to_fixed}),
-    Method("toString", 0, 0, dict.fromkeys((str, int, float, bool, list, dict), _text_of)),
+    Method(
+        "toString", 0, 0, dict.fromkeys((str, int, float, bool, list, dict), _alone(lambda run, value: text_of(value)))
+    ),
     Method("has", 1, 1, {dict: _with(lambda run, value, name: text(name, "has") in value)}),
     Method("get", 1, 2, {dict: _get}),
     Method("keys", 0, 0, {dict: _alone(lambda run, value: list(value))}),

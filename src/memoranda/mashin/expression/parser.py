@@ -13,28 +13,9 @@ from typing import Literal, NoReturn
 import msgspec
 
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean, unclosed_quote_message
+from memoranda.lang.expression import nodes
 from memoranda.lang.expression.dialect import DEFAULT_BOUNDS, Bounds
-from memoranda.lang.expression.nodes import (
-    HELD,
-    Binary,
-    Call,
-    Conditional,
-    Constant,
-    Fallback,
-    IfPresent,
-    Index,
-    Invoke,
-    Lambda,
-    Logical,
-    Member,
-    Method,
-    Name,
-    Node,
-    ObjectOf,
-    Pattern,
-    Unary,
-    measure,
-)
+from memoranda.lang.expression.nodes import Node
 from memoranda.lang.expression.parser import OPENING, ParseAbort, TokenParser, is_too_long
 from memoranda.lang.source import Excerpt, Span
 from memoranda.lang.template import Template
@@ -83,12 +64,12 @@ class Token(msgspec.Struct, frozen=True):
     end: int
 
 
-def tokenize(text: Excerpt, start: int, end: int, said: Diagnostics) -> list[Token]:
+def tokenize(text: Excerpt, start: int, end: int, diagnostics: Diagnostics) -> list[Token]:
     """Return the tokens of a part of a text, the end included, and note what cannot be read."""
     tokens: list[Token] = []
     place = _skip(text.text, start, end)
     while place < end:
-        token = _read(text.text, place, end) or _refuse(text, place, end, said)
+        token = _read(text.text, place, end) or _refuse(text, place, end, diagnostics)
         tokens.append(token)
         place = _skip(text.text, token.end, end)
     tokens.append(Token("end", "", end, end))
@@ -152,21 +133,23 @@ def code_end(text: str, start: int, end: int) -> int:
     return end
 
 
-def _refuse(text: Excerpt, place: int, end: int, said: Diagnostics) -> Token:
+def _refuse(text: Excerpt, place: int, end: int, diagnostics: Diagnostics) -> Token:
     mark = text.text[place]
     if mark not in "\"'":
         message, hint = f"{quote(mark)} has no meaning here", _HINTS.get(mark, "")
         stop = place + 1
         while stop < end and text.text[stop] == mark:
             stop += 1
-        said.error("unexpected_character", message, text.locate(place, stop), hint=hint)
+        diagnostics.error("unexpected_character", message, text.locate(place, stop), hint=hint)
         return Token("bad", mark, place, stop)
     hint = f"End the text with {mark}; write \\{mark} for one in it"
-    said.error("unclosed_quote", unclosed_quote_message(text.text[place:end]), text.locate(place, place + 1), hint=hint)
+    diagnostics.error(
+        "unclosed_quote", unclosed_quote_message(text.text[place:end]), text.locate(place, place + 1), hint=hint
+    )
     return Token("bad", text.text[place:end], place, end)
 
 
-def unescape(text: Excerpt, start: int, end: int, said: Diagnostics) -> str:
+def unescape(text: Excerpt, start: int, end: int, diagnostics: Diagnostics) -> str:
     """Return the content of a part between quotes, with escapes resolved; an unknown escape stays."""
     written = text.text[start:end]
     if "\\" not in written:
@@ -183,7 +166,9 @@ def unescape(text: Excerpt, start: int, end: int, said: Diagnostics) -> str:
             return sign
         place = start + found.start()
         hint = "Write `\\\\` for a backslash"
-        said.warning("unknown_escape", f"{quote(found[0])} escapes nothing", text.locate(place, place + 2), hint=hint)
+        diagnostics.warning(
+            "unknown_escape", f"{quote(found[0])} escapes nothing", text.locate(place, place + 2), hint=hint
+        )
         return found[0]
 
     return _ESCAPE.sub(read, written)
@@ -242,7 +227,7 @@ RESERVED = frozenset({*_LITERALS, "and", "or", "not", "is", "in", "typeof", "let
 class Place(msgspec.Struct, frozen=True):
     """The surroundings of an expression: diagnostics, limits, and the names that are defined."""
 
-    said: Diagnostics
+    diagnostics: Diagnostics
     bounds: Bounds = DEFAULT_BOUNDS
     names: frozenset[str] = frozenset()
     """Names of functions and values that are defined by `let` or as parameters."""
@@ -251,9 +236,9 @@ class Place(msgspec.Struct, frozen=True):
 
 def parse_stretch(text: Excerpt, start: int, end: int, place: Place) -> Node | None:
     """Return the node of the expression in a part of a text; None after noting what is wrong."""
-    if is_too_long(text, start, end, most=place.bounds.source, said=place.said):
+    if is_too_long(text, start, end, most=place.bounds.source, diagnostics=place.diagnostics):
         return None
-    return parse_tokens(tokenize(text, start, end, place.said), text, place)
+    return parse_tokens(tokenize(text, start, end, place.diagnostics), text, place)
 
 
 def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | None:
@@ -267,21 +252,23 @@ def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | Non
         return None
     except RecursionError:
         span = text.locate(tokens[0].start, tokens[0].end)
-        place.said.error("too_deep", "the expression is nested too deeply", span, hint="Compute it in several steps")
+        place.diagnostics.error(
+            "too_deep", "the expression is nested too deeply", span, hint="Compute it in several steps"
+        )
         return None
     if not parser.sound:
         return None
-    count, height = measure(node)
+    count, height = nodes.measure(node)
     if count > place.bounds.nodes or height > place.bounds.height:
         hint = "Compute it in several steps, with `let`"
-        place.said.error("too_large", "the expression is too large", node.span, hint=hint)
+        place.diagnostics.error("too_large", "the expression is too large", node.span, hint=hint)
         return None
     return node
 
 
 class _Parser(TokenParser[Token]):
     def __init__(self, tokens: list[Token], text: Excerpt, place: Place) -> None:
-        super().__init__(tokens, text, place.said)
+        super().__init__(tokens, text, place.diagnostics)
         self._place = place
         self._depth = place.depth
         self._names = place.names
@@ -321,7 +308,7 @@ class _Parser(TokenParser[Token]):
         then = self._expression()
         self._expect(":", "`:` and the other value")
         otherwise = self._expression()
-        return Conditional(self._span(test, otherwise), test, then, otherwise)
+        return nodes.Conditional(self._span(test, otherwise), test, then, otherwise)
 
     # Operators
 
@@ -365,30 +352,30 @@ class _Parser(TokenParser[Token]):
         if name in ("and", "or"):
             return self._logical(span, "and" if name == "and" else "or", left, right)
         if name == "??":
-            return Fallback(span, left, right)
+            return nodes.Fallback(span, left, right)
         if name == "..":
             return self._range(left, right)
         if name in _COMPARISONS:
             self._warn_of_not(left, sign)
         if name == "not in":
-            return Unary(span, "not", Binary(span, "in", left, right))
-        return Binary(span, name, left, right)
+            return nodes.Unary(span, "not", nodes.Binary(span, "in", left, right))
+        return nodes.Binary(span, name, left, right)
 
     def _logical(self, span: Span, name: str, left: Node, right: Node) -> Node:
         operator = "and" if name == "and" else "or"
-        before = left.operands if isinstance(left, Logical) and left.operator == operator else (left,)
-        return Logical(span, operator, (*before, right))
+        before = left.operands if isinstance(left, nodes.Logical) and left.operator == operator else (left,)
+        return nodes.Logical(span, operator, (*before, right))
 
     def _range(self, first: Node, last: Node) -> Node:
         parts = [first, last]
         if self._is_word(0, "by"):
             self._take()
             parts.append(self._operation(_POWERS[".."]))
-        return Call(self._span(first, parts[-1]), "..", tuple(parts))
+        return nodes.Call(self._span(first, parts[-1]), "..", tuple(parts))
 
     def _warn_of_not(self, left: Node, sign: Token) -> None:
-        if isinstance(left, Unary) and left.operator == "not" and left.span not in self._grouped:
-            self._place.said.warning(
+        if isinstance(left, nodes.Unary) and left.operator == "not" and left.span not in self._grouped:
+            self._place.diagnostics.warning(
                 "not_before_comparison",
                 f"`not` applies to what comes before {quote(sign.text)}, not to the comparison",
                 left.span,
@@ -401,7 +388,7 @@ class _Parser(TokenParser[Token]):
             signs.append(self._take())
         node = self._operand(self._primary())
         for sign in reversed(signs):
-            node = Unary(self._span(sign, node), _PREFIXES[sign.text], node)
+            node = nodes.Unary(self._span(sign, node), _PREFIXES[sign.text], node)
         return node
 
     # Pipes
@@ -410,7 +397,7 @@ class _Parser(TokenParser[Token]):
         token = self._next
         if self._at_symbol("("):
             function = self._primary()
-            return self._operand(Invoke(self._span(left, function), function, (left,)))
+            return self._operand(nodes.Invoke(self._span(left, function), function, (left,)))
         if token.kind != "word" or token.text in RESERVED:
             self._fail_unexpected(
                 "a function", "The left side becomes its first argument: `items |> Set.union(others)`"
@@ -423,7 +410,7 @@ class _Parser(TokenParser[Token]):
         arguments = self._arguments() if self._at_symbol("(") else ()
         span = self._span(left, self._last)
         if token.text in self._names:
-            node: Node = Invoke(span, Name(self._span(token), token.text), (left, *arguments))
+            node: Node = nodes.Invoke(span, nodes.Name(self._span(token), token.text), (left, *arguments))
         elif written in FUNCTIONS:
             node = self._function_call(written, (left, *arguments), span, self._span(token, last))
         elif written in METHODS:
@@ -449,31 +436,31 @@ class _Parser(TokenParser[Token]):
 
     def _if_present(self, of: Node) -> Node:
         self._deeper()
-        held = Name(of.span, HELD)
+        held = nodes.Name(of.span, nodes.HELD)
         then = self._operand(self._item(held) if self._symbol("[") else self._field(held))
         self._depth -= 1
-        return IfPresent(of.span.to(then.span), of, then)
+        return nodes.IfPresent(of.span.to(then.span), of, then)
 
     def _item(self, of: Node) -> Node:
         at = self._expression()
-        return Index(self._span(of, self._expect("]", "`]`")), of, at)
+        return nodes.Index(self._span(of, self._expect("]", "`]`")), of, at)
 
     def _invoke(self, function: Node) -> Node:
-        if not isinstance(function, (Lambda, Invoke, Name)):
+        if not isinstance(function, (nodes.Lambda, nodes.Invoke, nodes.Name)):
             self._fail("not_a_function", "this cannot be called", self._next, "Only functions and methods can")
         arguments = self._arguments()
-        return Invoke(self._span(function, self._last), function, arguments)
+        return nodes.Invoke(self._span(function, self._last), function, arguments)
 
     def _field(self, of: Node) -> Node:
         name = self._next
         if name.kind != "word":
             self._fail_unexpected("the name of a field")
         self._take()
-        space = of.name if isinstance(of, Name) and of.name in NAMESPACES and of.name not in self._names else None
+        space = of.name if isinstance(of, nodes.Name) and of.name in NAMESPACES and of.name not in self._names else None
         if space is not None and (name.text in NAMESPACES[space] or space != "form"):
             return self._in_namespace(of, space, name)
         if not self._at_symbol("("):
-            return Member(self._span(of, name), of, name.text)
+            return nodes.Member(self._span(of, name), of, name.text)
         arguments = self._arguments()
         return self._method(of, name.text, arguments, self._span(of, self._last), self._span(name))
 
@@ -485,12 +472,12 @@ class _Parser(TokenParser[Token]):
         if called and written in FUNCTIONS:
             return self._function_call(written, arguments, span, self._span(name))
         if not called and written in CONSTANTS:
-            return Constant(span, CONSTANTS[written])
+            return nodes.Constant(span, CONSTANTS[written])
         hint = did_you_mean(name.text, NAMESPACES[space], otherwise=f"It has {', '.join(NAMESPACES[space])}")
         if written in FUNCTIONS:
             hint = f"Call it: `{written}(…)`"
         self._note("unknown_function", f"`{space}` has no {quote(name.text)} of this kind", self._span(name), hint)
-        return Constant(span, None)
+        return nodes.Constant(span, None)
 
     def _method(self, of: Node, name: str, arguments: tuple[Node, ...], span: Span, at: Span) -> Node:
         method = METHODS.get(name)
@@ -499,12 +486,12 @@ class _Parser(TokenParser[Token]):
             self._note("unknown_method", f"unknown method {quote(name)}", at, hint)
             return of
         self._check_arguments(name, len(arguments), method.least, method.most, at)
-        return Method(span, of, name, arguments)
+        return nodes.Method(span, of, name, arguments)
 
     def _function_call(self, name: str, arguments: tuple[Node, ...], span: Span, at: Span) -> Node:
         function = FUNCTIONS[name]
         self._check_arguments(name, len(arguments), function.least, function.most, at)
-        return Call(span, name, arguments)
+        return nodes.Call(span, name, arguments)
 
     def _unknown_function(self, name: str, at: Span, also: object = ()) -> Node:
         known = (*GLOBALS, *self._names, *FUNCTIONS, *(METHODS if also else ()))
@@ -512,7 +499,7 @@ class _Parser(TokenParser[Token]):
         if name in METHODS:
             hint = f"Call it on a value: `value.{name}(…)`"
         self._note("unknown_function", f"unknown function {quote(name)}", at, hint)
-        return Constant(at, None)
+        return nodes.Constant(at, None)
 
     # Values
 
@@ -533,10 +520,10 @@ class _Parser(TokenParser[Token]):
         token = self._next
         if token.text in _LITERALS:
             self._take()
-            return Constant(self._span(token), _LITERALS[token.text])
+            return nodes.Constant(self._span(token), _LITERALS[token.text])
         self._name("a value")
         if not self._at_symbol("(") or token.text in self._names:
-            return Name(self._span(token), token.text)
+            return nodes.Name(self._span(token), token.text)
         arguments = self._arguments()
         if token.text in GLOBALS:
             return self._function_call(token.text, arguments, self._span(token, self._last), self._span(token))
@@ -549,16 +536,16 @@ class _Parser(TokenParser[Token]):
         while place < end:
             code = self._next_code(place, end)
             if code > place:
-                said = unescape(self._text, place, code, self._place.said)
-                parts.append(Constant(self._text.locate(place, code), said))
+                content = unescape(self._text, place, code, self._place.diagnostics)
+                parts.append(nodes.Constant(self._text.locate(place, code), content))
             place = code
             if code < end:
                 close = code_end(self._text.text, code + 2, end)
                 self._interpolate(code, close, parts)
                 place = close + 1
         span = self._span(token)
-        if all(isinstance(part, Constant) for part in parts) and "${" not in token.text:
-            return Constant(span, "".join(str(part.value) for part in parts if isinstance(part, Constant)))
+        if all(isinstance(part, nodes.Constant) for part in parts) and "${" not in token.text:
+            return nodes.Constant(span, "".join(str(part.value) for part in parts if isinstance(part, nodes.Constant)))
         return Template(span, tuple(parts))
 
     def _next_code(self, place: int, end: int) -> int:
@@ -578,7 +565,7 @@ class _Parser(TokenParser[Token]):
             at = self._text.locate(start, end + 1)
             self._note("empty_code", "there is nothing between the braces", at, "Name a value, or write `\\${`")
             return
-        place = Place(self._place.said, self._place.bounds, self._names, self._depth + 1)
+        place = Place(self._place.diagnostics, self._place.bounds, self._names, self._depth + 1)
         if place.depth > place.bounds.depth:
             self._deeper_text(start)
         node = parse_stretch(self._text, start + 2, end, place)
@@ -633,7 +620,7 @@ class _Parser(TokenParser[Token]):
             if not self._symbol(","):
                 self._expect("}", "`,` or `}`")
                 break
-        return ObjectOf(self._span(first, self._last), tuple(fields.items()))
+        return nodes.ObjectOf(self._span(first, self._last), tuple(fields.items()))
 
     def _entry(self, fields: dict[str, Node]) -> None:
         name = self._next
@@ -645,13 +632,13 @@ class _Parser(TokenParser[Token]):
         if name.kind == "text":
             if self._next_code(name.start + 1, name.end - 1) < name.end - 1:
                 self._fail("computed_name", "the name of a field cannot be computed", name, "Write it out")
-            key = unescape(self._text, name.start + 1, name.end - 1, self._place.said)
+            key = unescape(self._text, name.start + 1, name.end - 1, self._place.diagnostics)
         if key in fields:
             self._note("duplicate", f"{quote(key)} is declared a second time", self._span(name), "Keep one of them")
         if self._symbol(":"):
             fields[key] = self._expression()
         elif name.kind == "word" and name.text not in RESERVED:
-            fields[key] = Name(self._span(name), key)
+            fields[key] = nodes.Name(self._span(name), key)
         else:
             self._fail_unexpected("`:`")
         if not (self._at_symbol(",") or self._at_symbol("}")):
@@ -677,7 +664,7 @@ class _Parser(TokenParser[Token]):
 
     def _arrow(self) -> Node:
         first = self._next
-        parameters: list[Pattern] = []
+        parameters: list[nodes.Pattern] = []
         if self._symbol("("):
             while not self._symbol(")"):
                 parameters.append(self._parameter())
@@ -685,7 +672,7 @@ class _Parser(TokenParser[Token]):
                     self._expect(")", "`,` or `)`")
                     break
         else:
-            parameters.append(Pattern("whole", (("", self._name("a parameter").text),)))
+            parameters.append(nodes.Pattern("whole", (("", self._name("a parameter").text),)))
         self._expect("=>", "`=>`")
         around = self._names
         self._names = around.union(name for taken in parameters for _, name in taken.names)
@@ -693,14 +680,14 @@ class _Parser(TokenParser[Token]):
             body = self._expression()
         finally:
             self._names = around
-        return Lambda(self._span(first, body), tuple(parameters), body)
+        return nodes.Lambda(self._span(first, body), tuple(parameters), body)
 
-    def _parameter(self) -> Pattern:
+    def _parameter(self) -> nodes.Pattern:
         if self._symbol("["):
-            return Pattern("items", tuple(("", name) for name, _ in self._parts("]")))
+            return nodes.Pattern("items", tuple(("", name) for name, _ in self._parts("]")))
         if self._symbol("{"):
-            return Pattern("fields", tuple(self._parts("}")))
-        return Pattern("whole", (("", self._name("a parameter").text),))
+            return nodes.Pattern("fields", tuple(self._parts("}")))
+        return nodes.Pattern("whole", (("", self._name("a parameter").text),))
 
     def _parts(self, closing: str) -> list[tuple[str, str]]:
         parts: list[tuple[str, str]] = []

@@ -9,22 +9,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from memoranda.errors import MemorandaError
-from memoranda.mashin.document import (
-    Ask,
-    Block,
-    Compute,
-    Config,
-    Decide,
-    Flow,
-    Item,
-    NamedStep,
-    Recall,
-    Remember,
-    Result,
-    Retry,
-    RunFlow,
-    WaitFor,
-)
+from memoranda.mashin import document
+from memoranda.mashin.document import Block, Config
 from memoranda.mashin.expression.operators import is_whole
 from memoranda.mashin.keywords import BACKOFFS
 from memoranda.mashin.runtime.effects import values_of
@@ -110,7 +96,7 @@ def _run_main(execution: Execution) -> Any:
             flow = plan.flows[jump.flow]
 
 
-def _run_flow(execution: Execution, flow: Flow) -> Any:
+def _run_flow(execution: Execution, flow: document.Flow) -> Any:
     """Run a flow, and the flows that it jumps to; return the last value."""
     spending, most = execution.spending, execution.behaviour.flows
     spending.flows += 1
@@ -151,14 +137,14 @@ def _run_block(execution: Execution, block: Block) -> Any:
     return value
 
 
-def _run_item(execution: Execution, item: Item) -> Any:
-    if type(item) is RunFlow:
+def _run_item(execution: Execution, item: document.Item) -> Any:
+    if type(item) is document.RunFlow:
         if item.jump:
             raise Jumped(item.flow.text)
         return _run_flow(execution, execution.plan.flows[item.flow.text])
-    if type(item) is Result:
+    if type(item) is document.Result:
         return _compute(execution, "", lambda visit: visit.value(item.value))
-    if type(item) is Retry:
+    if type(item) is document.Retry:
         return _retry(execution, item, "", lambda: _run_block(execution, item.steps))
     retry = getattr(item, "retry", None)
     if retry is None:
@@ -169,7 +155,7 @@ def _run_item(execution: Execution, item: Item) -> Any:
 # steps
 
 
-def _run_step(execution: Execution, step: NamedStep) -> Any:
+def _run_step(execution: Execution, step: document.NamedStep) -> Any:
     """Run one step: its value is stored under its name, and its event is noted."""
     name = step.name.text
     execution.spending.step(name)
@@ -215,13 +201,13 @@ def _failure_of(error: MemorandaError | RecursionError, step: str) -> Failure:
     return Failure(type="runtime", message="the steps are nested too deeply", step=step, details=details)
 
 
-def _note_failure(visit: Visit, step: NamedStep, failure: Failure) -> None:
+def _note_failure(visit: Visit, step: document.NamedStep, failure: Failure) -> None:
     visit.about["error"] = failure.type
     _note_step(visit, step)
 
 
-def _note_step(visit: Visit, step: NamedStep, *, payload: bytes | None = None) -> None:
-    kind = "call" if isinstance(step, Ask) and step.machine is not None else _TYPES[type(step)]
+def _note_step(visit: Visit, step: document.NamedStep, *, payload: bytes | None = None) -> None:
+    kind = "call" if isinstance(step, document.Ask) and step.machine is not None else _TYPES[type(step)]
     detail = {"type": kind, "mode": visit.execution.mode, **visit.about}
     visit.execution.recorder.note("step_record", visit.step, payload=payload, detail=detail)
     visit.noted = True
@@ -234,7 +220,7 @@ def _payload(visit: Visit, value: Any) -> bytes:
         raise step_failed("runtime", f"the value cannot be stored: {error}", visit.step) from error
 
 
-def _decide(visit: Visit, step: Decide) -> Any:
+def _decide(visit: Visit, step: document.Decide) -> Any:
     for number, branch in enumerate(step.branches, start=1):
         if visit.test(branch.test):
             return _run_branch(visit, step, f"when {number}", branch.body)
@@ -244,36 +230,36 @@ def _decide(visit: Visit, step: Decide) -> Any:
     return None
 
 
-def _run_branch(visit: Visit, step: Decide, name: str, body: Block) -> Any:
+def _run_branch(visit: Visit, step: document.Decide, name: str, body: Block) -> Any:
     # The event comes before those of its steps: they may jump elsewhere.
     visit.about["branch"] = name
     _note_step(visit, step)
     return _run_block(visit.execution, body)
 
 
-_TYPES: dict[type[NamedStep], str] = {
-    Compute: "compute",
-    Decide: "decide",
-    Ask: "reason",
-    Remember: "memory",
-    Recall: "memory",
-    WaitFor: "control",
+_TYPES: dict[type[document.NamedStep], str] = {
+    document.Compute: "compute",
+    document.Decide: "decide",
+    document.Ask: "reason",
+    document.Remember: "memory",
+    document.Recall: "memory",
+    document.WaitFor: "control",
 }
 """The type of each kind of step in the ledger; an `ask` of a machine is a `call`."""
-_STEPS: dict[type[NamedStep], Callable[[Visit, Any], Any]] = {
-    Compute: Visit.value,
-    Decide: _decide,
-    Ask: ask,
-    Remember: remember,
-    Recall: recall,
-    WaitFor: wait_for,
+_STEPS: dict[type[document.NamedStep], Callable[[Visit, Any], Any]] = {
+    document.Compute: Visit.value,
+    document.Decide: _decide,
+    document.Ask: ask,
+    document.Remember: remember,
+    document.Recall: recall,
+    document.WaitFor: wait_for,
 }
 
 
 # attempts
 
 
-def _retry(execution: Execution, retry: Retry, name: str, act: Callable[[], Any]) -> Any:
+def _retry(execution: Execution, retry: document.Retry, name: str, act: Callable[[], Any]) -> Any:
     """Do something until it succeeds or the attempts are used up, with growing delays."""
     most, delay, backoff = _retry_options(execution, retry.config, name)
     for number in range(1, most + 1):

@@ -8,7 +8,7 @@ for the mounted records. Whatever a model sends, the run continues: it is told a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +30,7 @@ from memoranda.errors import (
 from memoranda.model.limits import Limits
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
-from memoranda.workflow.actions.base import Call, action, object_schema
+from memoranda.workflow.actions.base import Call, F, action, object_schema
 from memoranda.workflow.keywords import UPDATE_MEMORY
 from memoranda.workflow.records import append_memory, update_records, update_tool, working_memory
 
@@ -119,21 +119,6 @@ _PARDONS = 2
 """How many steps with only failed calls are not counted if the number of steps is not set."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task asks a model."""
-
-    system: str
-    messages: tuple[Said, ...]
-    shape: Shape | None = None
-    """The shape of the answer; None for any text."""
-    steps: int | None = None
-    """Maximum number of replies; by default one more than there are tools."""
-    timeout: float
-    """Seconds for each reply."""
-    temperature: float | None = None
-    max_tokens: int | None = None
-
-
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The model's last reply, and its cost."""
 
@@ -146,41 +131,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The results of its tool calls, in order."""
     tokens_in: int
     tokens_out: int
-
-
-def ask_model(model: Model, question: Question, tools: Toolbox) -> Answer:
-    """Return a model's answer to a question, or raise the error that ended the conversation."""
-    shape = question.shape
-    ask = Ask(
-        question.system,
-        question.messages,
-        tools=tools.specs,
-        schema=None if shape is None else shape.schema,
-        temperature=question.temperature,
-        max_tokens=question.max_tokens,
-    )
-    fit = None if shape is None else shape.fit
-    talk = Conversation(model, ask, timeout=question.timeout, fit=fit, call_tool=tools.call)
-    left = question.steps if question.steps is not None else 1 + len(tools.specs)
-    # With one tool there are two steps: without these, the model could never correct a rejected call.
-    pardons = _PARDONS if question.steps is None else 0
-    while (heard := talk.hear()).calls:
-        results = talk.call_tools(heard)
-        if pardons and all(result.failed for result in results):
-            pardons -= 1
-        else:
-            left -= 1
-        if not left:
-            break
-    return Answer(
-        text=heard.text,
-        value=None if shape is None else heard.answer,
-        finished=not heard.calls,
-        steps=talk.requests,
-        results=tuple(talk.results),
-        tokens_in=talk.tokens_in,
-        tokens_out=talk.tokens_out,
-    )
 
 
 BINDINGS = ("tools", "mcp", "model", "memory")
@@ -254,7 +204,15 @@ _OBJECT_SETTINGS = object_schema(
 )
 
 
-@action("ai_agent", inputs=object_schema(_conversation_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+def _text_action(name: str, inputs: Json) -> Callable[[F], F]:
+    return action(name, inputs=object_schema(inputs), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+
+
+def _object_action(name: str, inputs: Json) -> Callable[[F], F]:
+    return action(name, inputs=object_schema(inputs), settings=_OBJECT_SETTINGS, bindings=BINDINGS)
+
+
+@_text_action("ai_agent", _conversation_inputs(ASSISTANT))
 def ai_agent(call: Call) -> Json:
     """Let a model work with its tools until it is done.
 
@@ -272,12 +230,7 @@ def ai_agent(call: Call) -> Json:
     }
 
 
-@action(
-    "ai_generate_reply",
-    inputs=object_schema(_conversation_inputs(ASSISTANT)),
-    settings=_TEXT_SETTINGS,
-    bindings=BINDINGS,
-)
+@_text_action("ai_generate_reply", _conversation_inputs(ASSISTANT))
 def ai_generate_reply(call: Call) -> Json:
     """Have a model write the next message of a conversation.
 
@@ -286,7 +239,7 @@ def ai_generate_reply(call: Call) -> Json:
     return _text(call)
 
 
-@action("ai_generate_text", inputs=object_schema(_prompt_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+@_text_action("ai_generate_text", _prompt_inputs(ASSISTANT))
 def ai_generate_text(call: Call) -> Json:
     """Have a model write a text from a prompt.
 
@@ -295,9 +248,7 @@ def ai_generate_text(call: Call) -> Json:
     return _text(call)
 
 
-@action(
-    "ai_generate_object", inputs=object_schema(_prompt_inputs(READER)), settings=_OBJECT_SETTINGS, bindings=BINDINGS
-)
+@_object_action("ai_generate_object", _prompt_inputs(READER))
 def ai_generate_object(call: Call) -> Json:
     """Have a model create an object from a prompt, according to a schema.
 
@@ -306,9 +257,7 @@ def ai_generate_object(call: Call) -> Json:
     return _object(call)
 
 
-@action(
-    "ai_infer_object", inputs=object_schema(_conversation_inputs(READER)), settings=_OBJECT_SETTINGS, bindings=BINDINGS
-)
+@_object_action("ai_infer_object", _conversation_inputs(READER))
 def ai_infer_object(call: Call) -> Json:
     """Have a model extract an object from a conversation, according to a schema.
 
@@ -331,23 +280,46 @@ def _object(call: Call) -> Json:
 
 
 def _ask(call: Call, system: str, shape: Shape | None = None) -> tuple[Model, Answer]:
+    """Ask the model of a task, and return its answer; raise the error that ended the conversation."""
     if call.model is None:
         raise ModelUnavailable(
             f"the task {quote(call.task)} asks a model, but none is bound to it",
             hint="Define one with `kind: model`, and name it in the task's `bindings.model`",
             task=call.task,
         )
-    settings = call.settings
-    question = Question(
-        system=_instructions(call, system),
-        messages=_messages(call),
-        shape=shape,
-        steps=_whole(settings, "stop_step_count"),
-        timeout=_seconds(settings),
+    tools, settings = Toolbox(call), call.settings
+    ask = Ask(
+        _instructions(call, system),
+        _messages(call),
+        tools=tools.specs,
+        schema=None if shape is None else shape.schema,
         temperature=settings.get("temperature"),
         max_tokens=_whole(settings, "max_output_tokens"),
     )
-    return call.model, ask_model(call.model, question, Toolbox(call))
+    fit = None if shape is None else shape.fit
+    talk = Conversation(call.model, ask, timeout=_seconds(settings), fit=fit, call_tool=tools.call)
+    steps = _whole(settings, "stop_step_count")
+    left = 1 + len(tools.specs) if steps is None else steps
+    # With one tool there are two steps: without these, the model could never correct a rejected call.
+    pardons = _PARDONS if steps is None else 0
+    while (heard := talk.hear()).calls:
+        results = talk.call_tools(heard)
+        if pardons and all(result.failed for result in results):
+            pardons -= 1
+        else:
+            left -= 1
+        if not left:
+            break
+    answer = Answer(
+        text=heard.text,
+        value=None if shape is None else heard.answer,
+        finished=not heard.calls,
+        steps=talk.requests,
+        results=tuple(talk.results),
+        tokens_in=talk.tokens_in,
+        tokens_out=talk.tokens_out,
+    )
+    return call.model, answer
 
 
 def _instructions(call: Call, system: str) -> str:

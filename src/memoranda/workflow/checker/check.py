@@ -19,7 +19,7 @@ from memoranda.workflow.expressions import Programs
 from memoranda.workflow.jsonata import Read
 from memoranda.workflow.jsonata_functions import NAMES, REFUSED
 from memoranda.workflow.keywords import VARIABLES
-from memoranda.workflow.parser import Notes, Reading, read_source
+from memoranda.workflow.parser import PathDiagnostics, Reading, read_source
 
 
 def check_names(whole: Outline) -> None:
@@ -49,14 +49,14 @@ def _function(whole: Outline, use: Use, read: Read, span: Span) -> None:
     if name in REFUSED:
         hint = "Only expressions in the file are evaluated, never the contents of a value"
     message = f"unknown function {quote(f'${name}', longest=40)}"
-    whole.notes.error("unknown_function", message, span, use.expression.path, hint=hint)
+    whole.diagnostics.error("unknown_function", message, span, use.expression.path, hint=hint)
 
 
 def _field(whole: Outline, use: Use, read: Read, span: Span) -> None:
     name = read.path[0]
     hint = f"Did you mean `${name}`?" if name in (*NAMES, *VARIABLES.names) else f"Did you mean `$input.{name[:40]}`?"
     message = f"{quote(name, longest=40)} is not read from a variable, so it is always undefined"
-    whole.notes.warning("reads_nothing", message, span, use.expression.path, hint=hint)
+    whole.diagnostics.warning("reads_nothing", message, span, use.expression.path, hint=hint)
 
 
 def _unknown_variable(whole: Outline, use: Use, read: Read, span: Span) -> None:
@@ -67,7 +67,7 @@ def _unknown_variable(whole: Outline, use: Use, read: Read, span: Span) -> None:
     listed = f"The variables are {', '.join(f'${one}' for one in VARIABLES.names)}"
     near = whole.hints.closest(name, VARIABLES.names)
     message = f"unknown variable {quote(f'${name}', longest=40)}"
-    whole.notes.error(
+    whole.diagnostics.error(
         "unknown_variable", message, span, use.expression.path, hint=f"Did you mean `${near}`?" if near else listed
     )
 
@@ -79,11 +79,11 @@ def _variable(whole: Outline, use: Use, read: Read, span: Span) -> None:
         _output(whole, use, rest[0], span)
     elif first == "iteration" and places and not any(place.loop for place in places):
         message = "`$iteration` exists only in a loop"
-        whole.notes.warning("outside_loop", message, span, use.expression.path, hint="Put the step into a loop")
+        whole.diagnostics.warning("outside_loop", message, span, use.expression.path, hint="Put the step into a loop")
     elif first == "accumulator" and places and not any(place.accumulating for place in places):
         message = "`$accumulator` exists only in a loop that accumulates"
         hint = "Give the loop `accumulate: {as: …, initial: …, merge: …}`"
-        whole.notes.warning("outside_loop", message, span, use.expression.path, hint=hint)
+        whole.diagnostics.warning("outside_loop", message, span, use.expression.path, hint=hint)
 
 
 def _output(whole: Outline, use: Use, name: str, span: Span) -> None:
@@ -92,17 +92,17 @@ def _output(whole: Outline, use: Use, name: str, span: Span) -> None:
     if name not in whole.outputs:
         listed = f"`$output` has {short_list(whole.outputs)}" if whole.outputs else ""
         hint = whole.hints.did_you_mean(name, whole.outputs, otherwise=listed)
-        whole.notes.error("unknown_output", f"no task and no loop is called {shown}", span, path, hint=hint)
+        whole.diagnostics.error("unknown_output", f"no task and no loop is called {shown}", span, path, hint=hint)
     elif name not in whole.run:
         message = f"{shown} never runs, so there is nothing to read"
-        whole.notes.warning("reads_never", message, span, path, hint=f"Add `- do: {name[:40]}` to the flow")
+        whole.diagnostics.warning("reads_never", message, span, path, hint=f"Add `- do: {name[:40]}` to the flow")
     else:
         found = {whole.when(name, place) for place in use.places}
         if found == {"beside"}:
             message = f"{shown} runs at the same time, so its output is not available yet"
-            whole.notes.warning("reads_beside", message, span, path, hint="Read it after the `parallel`")
+            whole.diagnostics.warning("reads_beside", message, span, path, hint="Read it after the `parallel`")
         elif found and "before" not in found:
-            whole.notes.warning("reads_later", f"{shown} has not run by then", span, path, hint="Do it before")
+            whole.diagnostics.warning("reads_later", f"{shown} has not run by then", span, path, hint="Do it before")
 
 
 class _Inputs:
@@ -127,7 +127,7 @@ class _Inputs:
             return
         message = f"the input has no field {quote(read.path[1], longest=40)}"
         hint = f"Did you mean `{near}`?" if near else f"Its fields are {short_list(self.known)}"
-        self.whole.notes.warning("unknown_field", message, span, use.expression.path, hint=hint)
+        self.whole.diagnostics.warning("unknown_field", message, span, use.expression.path, hint=hint)
 
 
 def check_flow(whole: Outline) -> None:
@@ -145,7 +145,7 @@ def check_flow(whole: Outline) -> None:
         if loop.name.text in names:
             message = f"{quote(loop.name.text, longest=40)} is declared a second time"
             hint = "A definition or another loop would write to the same place in `$output`; choose another name"
-            whole.notes.error("duplicate", message, loop.name.span, loop.name.path, hint=hint)
+            whole.diagnostics.error("duplicate", message, loop.name.span, loop.name.path, hint=hint)
         names.add(loop.name.text)
     _check_unused(whole)
 
@@ -157,12 +157,12 @@ def _task(whole: Outline, step: Do) -> None:
         known = whole.kinds.get("task", [])
         listed = f"The tasks are {short_list(known)}" if known else f"Define `{name.text[:40]}` under `defs`"
         hint = whole.hints.did_you_mean(name.text, known, otherwise=listed)
-        whole.notes.error(
+        whole.diagnostics.error(
             "unknown_task", f"unknown task {quote(name.text, longest=40)}", name.span, name.path, hint=hint
         )
     elif found.kind is not None and found.kind.text != "task":
         message = f"{quote(name.text, longest=40)} is of the kind `{found.kind.text}`; only a task can be a step"
-        whole.notes.error("not_a_task", message, name.span, name.path, hint="Bind it to a task, and do that task")
+        whole.diagnostics.error("not_a_task", message, name.span, name.path, hint="Bind it to a task, and do that task")
 
 
 def _branches(whole: Outline, branching: Conditional) -> None:
@@ -170,7 +170,9 @@ def _branches(whole: Outline, branching: Conditional) -> None:
     for at, branch in enumerate(branching.branches):
         if always is not None:
             message = "this branch is never reached: the one before it is always taken"
-            whole.notes.warning("unreachable_branch", message, branch.span, branch.path, hint="Put it before that one")
+            whole.diagnostics.warning(
+                "unreachable_branch", message, branch.span, branch.path, hint="Put it before that one"
+            )
             return
         if branch.condition is None:
             always = at
@@ -183,10 +185,12 @@ def _condition(whole: Outline, value: Value) -> None:
         return
     if isinstance(value, Scalar) and isinstance(value.value, str) and value.value:
         message = f"{quote(value.value, longest=40)} is a text, which is always true"
-        whole.notes.warning("constant_condition", message, value.span, value.path, hint="Begin an expression with `=`")
+        whole.diagnostics.warning(
+            "constant_condition", message, value.span, value.path, hint="Begin an expression with `=`"
+        )
         return
     message = "a condition is an expression, or true or false"
-    whole.notes.error("wrong_type", message, value.span, value.path, hint="Write it as `=…`")
+    whole.diagnostics.error("wrong_type", message, value.span, value.path, hint="Write it as `=…`")
 
 
 def _loop(whole: Outline, loop: Loop) -> None:
@@ -196,7 +200,7 @@ def _loop(whole: Outline, loop: Loop) -> None:
             _missing(whole, loop, "for_each", "`for_each`: the items to iterate over, as `in: =…`")
         elif not isinstance(loop.items, Expression | Items):
             message = "a loop iterates over a list, or an expression that gives one"
-            whole.notes.error("wrong_type", message, loop.items.span, loop.items.path, hint="Begin it with `=`")
+            whole.diagnostics.error("wrong_type", message, loop.items.span, loop.items.path, hint="Begin it with `=`")
     elif loop.type == "while":
         _surplus(whole, loop, loop.items, "for_each")
         if loop.test is None:
@@ -209,24 +213,28 @@ def _loop(whole: Outline, loop: Loop) -> None:
     merge = loop.accumulate.merge
     if merge is not None and not isinstance(merge, Expression):
         message = "this is not an expression, so it gives the same value after every pass"
-        whole.notes.warning("constant_merge", message, merge.span, merge.path, hint="Begin an expression with `=`")
+        whole.diagnostics.warning(
+            "constant_merge", message, merge.span, merge.path, hint="Begin an expression with `=`"
+        )
     if loop.name is None:
         message = "the accumulated value of a loop without a name cannot be read"
         hint = "Give the loop a `name`; then it is `$output.<name>." + f"{loop.accumulate.name.text[:40]}`"
-        whole.notes.note("unnamed_loop", message, loop.accumulate.name.span, loop.accumulate.path, hint=hint)
+        whole.diagnostics.note("unnamed_loop", message, loop.accumulate.name.span, loop.accumulate.path, hint=hint)
 
 
 def _missing(whole: Outline, loop: Loop, word: str, hint: str) -> None:
     message = f"`{word}` is missing in a loop of the type `{loop.type}`"
     # A step begins with its word.
     span = Span(loop.span.start, loop.span.start + len("loop"))
-    whole.notes.error("missing", message, span, loop.path, hint=hint)
+    whole.diagnostics.error("missing", message, span, loop.path, hint=hint)
 
 
 def _surplus(whole: Outline, loop: Loop, value: Value | None, word: str) -> None:
     if value is not None:
         message = f"a loop of the type `{loop.type}` has no `{word}`"
-        whole.notes.error("wrong_setting", message, value.span, value.path, hint=f"Remove it, or write `type: {word}`")
+        whole.diagnostics.error(
+            "wrong_setting", message, value.span, value.path, hint=f"Remove it, or write `type: {word}`"
+        )
 
 
 def _check_unused(whole: Outline) -> None:
@@ -240,7 +248,7 @@ def _check_unused(whole: Outline) -> None:
             continue
         code, what = ("never_runs", "this task never runs") if kind == "task" else ("never_used", "nothing uses it")
         hint = f"Add `- do: {name[:40]}` to the flow, or remove it" if kind == "task" else "Bind it, or remove it"
-        whole.notes.note(code, what, one.name.span, one.path, hint=hint)
+        whole.diagnostics.note(code, what, one.name.span, one.path, hint=hint)
 
 
 def _reachable_definitions(whole: Outline) -> set[str]:
@@ -273,7 +281,7 @@ def check_source(
     `actions` are those of the application; they may replace built-in ones.
     """
     reading = read_source(text, name=name)
-    said = reading.going_on()
-    programs = Programs(Notes(said))
+    diagnostics = reading.going_on()
+    programs = Programs(PathDiagnostics(diagnostics))
     check_document(reading.document, programs, {**BUILTIN, **(actions or {})})
-    return reading, programs, said.sorted()
+    return reading, programs, diagnostics.sorted()

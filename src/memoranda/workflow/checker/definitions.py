@@ -11,6 +11,7 @@ from memoranda.lang.diagnostics import short_list
 from memoranda.lang.source import Span
 from memoranda.model.definition import is_slug
 from memoranda.model.text import quote
+from memoranda.workflow import keywords
 from memoranda.workflow.actions.base import Action
 from memoranda.workflow.checker.outline import Outline, expressions
 from memoranda.workflow.document import (
@@ -26,18 +27,7 @@ from memoranda.workflow.document import (
     Value,
     plain,
 )
-from memoranda.workflow.keywords import (
-    BINDINGS,
-    LEGACY_SETTINGS,
-    MEMORY_SETTINGS,
-    MODEL_SETTINGS,
-    ONLY_HISTORY,
-    RESERVED_CONTEXT,
-    SETTINGS,
-    UPDATE_MEMORY,
-    Level,
-    is_name,
-)
+from memoranda.workflow.keywords import Level
 
 _CREDENTIAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -54,65 +44,69 @@ def check_definitions(whole: Outline) -> None:
             _model(whole, one)
         elif kind == "tools" and one.action is None:
             hint = "Name the action that the model may call"
-            whole.notes.error("missing", "`action` is missing in a tool", one.name.span, one.path, hint=hint)
+            whole.diagnostics.error("missing", "`action` is missing in a tool", one.name.span, one.path, hint=hint)
         if kind not in ("", "task", "tools") and one.action is not None:
             message = f"a definition of the kind `{kind}` has no action"
-            whole.notes.warning("not_used", message, one.action.span, one.action.path, hint="Remove it")
+            whole.diagnostics.warning("not_used", message, one.action.span, one.action.path, hint="Remove it")
         if kind not in ("", "task"):
             _no_policy(whole, one.settings)
     everywhere = whole.document.defaults.others if whole.document.defaults else None
     if everywhere is not None:
-        _check_settings(whole, everywhere, SETTINGS, error=False)
+        _check_settings(whole, everywhere, keywords.SETTINGS, error=False)
     _same_memories(whole)
     _schemas(whole)
-    entry = whole.document.context.find(RESERVED_CONTEXT) if whole.document.context else None
+    entry = whole.document.context.find(keywords.RESERVED_CONTEXT) if whole.document.context else None
     if entry is not None:
         message = "`$context.memory` holds the memory records, and cannot be set"
-        whole.notes.error("reserved", message, entry.key.span, entry.path, hint="Call it something else")
+        whole.diagnostics.error("reserved", message, entry.key.span, entry.path, hint="Call it something else")
 
 
 def check_name(whole: Outline, name: Text, what: str) -> None:
     """Check a name that expressions write after `$output.`."""
-    if is_name(name.text):
+    if keywords.is_name(name.text):
         return
     near = re.sub(r"[^a-z0-9]+", "_", name.text.lower()).strip("_")
-    hint = f"Call it `{near}`" if is_name(near) and len(near) < 60 else "Use lower-case letters, digits and underscores"
+    hint = (
+        f"Call it `{near}`"
+        if keywords.is_name(near) and len(near) < 60
+        else "Use lower-case letters, digits and underscores"
+    )
     message = f"{quote(name.text, longest=40)} is not a valid name for {what}"
-    whole.notes.error("wrong_name", message, name.span, name.path, hint=hint)
+    whole.diagnostics.error("wrong_name", message, name.span, name.path, hint=hint)
 
 
 def _no_policy(whole: Outline, settings: Settings | None) -> None:
     if settings is not None and (settings.timeout_ms is not None or settings.retries is not None):
         message = "only tasks have a timeout and retries"
-        whole.notes.error("wrong_setting", message, settings.span, settings.path, hint="Set them for the task")
+        whole.diagnostics.error("wrong_setting", message, settings.span, settings.path, hint="Set them for the task")
 
 
 def _memory(whole: Outline, one: Definition) -> None:
     settings = one.settings.others if one.settings else None
     if settings is None:
         return
-    _check_settings(whole, settings, MEMORY_SETTINGS, error=True)
+    _check_settings(whole, settings, keywords.MEMORY_SETTINGS, error=True)
     entry = settings.find("definition_id")
     if entry is None:
         hint = "`definition_id`: the id of the memory definition"
-        whole.notes.error("missing", "`definition_id` is missing", settings.span, settings.path, hint=hint)
+        whole.diagnostics.error("missing", "`definition_id` is missing", settings.span, settings.path, hint=hint)
         return
     value = plain(entry.value)
     if not isinstance(value, str) or not _UUID.fullmatch(value):
         message = f"{quote(value, longest=60)} is not the id of a memory definition"
         hint = "An id is a UUID, such as 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48; it is read before a run"
-        whole.notes.error("not_a_uuid", message, entry.value.span, entry.path, hint=hint)
+        whole.diagnostics.error("not_a_uuid", message, entry.value.span, entry.path, hint=hint)
 
 
 def _model(whole: Outline, one: Definition) -> None:
     settings = one.settings.others if one.settings else None
     for entry in settings.entries if settings else ():
-        if MODEL_SETTINGS.find(entry.key.text) and isinstance(entry.value, Scalar):
+        if keywords.MODEL_SETTINGS.find(entry.key.text) and isinstance(entry.value, Scalar):
             if not isinstance(entry.value.value, str) or not entry.value.value:
                 message = f"`{entry.key.text}` is a text, not {quote(entry.value.value, longest=40)}"
-                whole.notes.error("wrong_type", message, entry.value.span, entry.path, hint="Put it in quotes")
+                whole.diagnostics.error("wrong_type", message, entry.value.span, entry.path, hint="Put it in quotes")
     if settings is not None:
-        _check_settings(whole, settings, MODEL_SETTINGS, error=False)
+        _check_settings(whole, settings, keywords.MODEL_SETTINGS, error=False)
         _credential(whole, one, settings)
 
 
@@ -123,7 +117,7 @@ def _credential(whole: Outline, one: Definition, settings: Fields) -> None:
     if entry is not None and isinstance(value, str) and not _CREDENTIAL.fullmatch(value):
         message = "`api_key` is the name of a credential, and this is not a valid name"
         hint = "Keep the key in the environment, or pass it when the workflow is loaded, and write its name here"
-        whole.notes.error("not_a_name", message, one.name.span, entry.path, hint=hint)
+        whole.diagnostics.error("not_a_name", message, one.name.span, entry.path, hint=hint)
 
 
 def _check_settings(whole: Outline, settings: Fields, level: Level, *, error: bool) -> None:
@@ -131,7 +125,7 @@ def _check_settings(whole: Outline, settings: Fields, level: Level, *, error: bo
         word = entry.key.text
         if level.find(word) is None:
             hint = whole.hints.did_you_mean(word, level.names, otherwise=f"Its keys: {', '.join(level.names)}")
-            say = whole.notes.error if error else whole.notes.warning
+            say = whole.diagnostics.error if error else whole.diagnostics.warning
             say(
                 "unknown_setting",
                 f"{quote(word, longest=40)} is not one of {level.where}",
@@ -151,7 +145,9 @@ def _same_memories(whole: Outline) -> None:
         first = seen.setdefault(str(plain(entry.value)).lower(), one.name.text)
         if first != one.name.text:
             message = f"this is the same memory as {quote(first, longest=40)}"
-            whole.notes.note("same_memory", message, entry.value.span, entry.path, hint="One of the two is enough")
+            whole.diagnostics.note(
+                "same_memory", message, entry.value.span, entry.path, hint="One of the two is enough"
+            )
 
 
 def _schemas(whole: Outline) -> None:
@@ -171,13 +167,13 @@ def check_schema(whole: Outline, schema: Fields) -> None:
     kind = schema.find("type")
     if kind is not None and plain(kind.value) != "object":
         message = f"this is the schema of an object, not of {quote(plain(kind.value), longest=40)}"
-        whole.notes.error("invalid_schema", message, kind.value.span, kind.path, hint="Write `type: object`")
+        whole.diagnostics.error("invalid_schema", message, kind.value.span, kind.path, hint="Write `type: object`")
         return
     try:
         Validator(cast("dict[str, Any]", plain(schema)))
     except InvalidDefinition as fault:
         at = _part_at(schema, "$", fault.path) or schema
-        whole.notes.error("invalid_schema", fault.message, at.span, at.path, hint=fault.hint)
+        whole.diagnostics.error("invalid_schema", fault.message, at.span, at.path, hint=fault.hint)
 
 
 def _part_at(value: Value, path: str, wanted: str) -> Value | None:
@@ -206,14 +202,14 @@ def check_bindings(whole: Outline) -> None:
 
 def _shape(whole: Outline, binding: Binding) -> None:
     kind = binding.kind.text
-    keyword = BINDINGS.find(kind)
+    keyword = keywords.BINDINGS.find(kind)
     if keyword is None or not binding.names or keyword.many == binding.listed:
         return
     first = binding.names[0].text
     written = f"{kind}: [{first}]" if keyword.many else f"{kind}: {first}"
     what = "a list of names" if keyword.many else "one name, not a list"
     span = binding.names[0].span
-    whole.notes.error("binding_shape", f"`{kind}` is {what}", span, binding.path, hint=f"Write `{written[:60]}`")
+    whole.diagnostics.error("binding_shape", f"`{kind}` is {what}", span, binding.path, hint=f"Write `{written[:60]}`")
 
 
 def _names(whole: Outline, binding: Binding) -> None:
@@ -223,20 +219,20 @@ def _names(whole: Outline, binding: Binding) -> None:
         found = whole.defs.get(name.text)
         if name.text in seen:
             message = f"{quote(name.text, longest=40)} is declared a second time"
-            whole.notes.error("duplicate", message, name.span, name.path, hint="Keep one of them")
+            whole.diagnostics.error("duplicate", message, name.span, name.path, hint="Keep one of them")
         elif found is None:
             _unknown(whole, name, kind)
         elif found.kind is not None and found.kind.text != kind:
             message = f"{quote(name.text, longest=40)} is of the kind `{found.kind.text}`, not `{kind}`"
             hint = whole.hints.did_you_mean(name.text, whole.kinds.get(kind, []), otherwise=_names_of_kind(whole, kind))
-            whole.notes.error("wrong_kind", message, name.span, name.path, hint=hint)
+            whole.diagnostics.error("wrong_kind", message, name.span, name.path, hint=hint)
         seen.add(name.text)
 
 
 def _unknown(whole: Outline, name: Text, kind: str) -> None:
     hint = whole.hints.did_you_mean(name.text, whole.kinds.get(kind, []), otherwise=_names_of_kind(whole, kind))
     message = f"unknown definition {quote(name.text, longest=40)}"
-    whole.notes.error("unknown_definition", message, name.span, name.path, hint=hint)
+    whole.diagnostics.error("unknown_definition", message, name.span, name.path, hint=hint)
 
 
 def _names_of_kind(whole: Outline, kind: str) -> str:
@@ -251,19 +247,19 @@ def _check_support(whole: Outline, one: Definition) -> None:
     for binding in one.bindings:
         if binding.kind.text not in action.bindings:
             message = f"`{action.name}` does not use `{binding.kind.text}`"
-            known = short_list(word for word in BINDINGS.names if word in action.bindings)
+            known = short_list(word for word in keywords.BINDINGS.names if word in action.bindings)
             hint = f"It uses {known}" if known else "Remove it; the action takes what it needs from its inputs"
-            whole.notes.error("unsupported_binding", message, binding.kind.span, binding.path, hint=hint)
+            whole.diagnostics.error("unsupported_binding", message, binding.kind.span, binding.path, hint=hint)
 
 
 def _check_tool_names(whole: Outline, one: Definition) -> None:
     named = {binding.kind.text: binding.names for binding in one.bindings}
     if not named.get("memory"):
         return
-    name = next((name for name in named.get("tools", ()) if name.text == UPDATE_MEMORY), None)
+    name = next((name for name in named.get("tools", ()) if name.text == keywords.UPDATE_MEMORY), None)
     if name is not None:
-        message = f"with a memory bound, `{UPDATE_MEMORY}` is the tool that changes it"
-        whole.notes.error("reserved_tool", message, name.span, name.path, hint="Give your tool another name")
+        message = f"with a memory bound, `{keywords.UPDATE_MEMORY}` is the tool that changes it"
+        whole.diagnostics.error("reserved_tool", message, name.span, name.path, hint="Give your tool another name")
 
 
 def _check_cycles(whole: Outline) -> None:
@@ -284,7 +280,7 @@ def _check_cycles(whole: Outline) -> None:
                 circle = [*trail[trail.index(reference.text) :], reference.text]
                 message = f"these definitions use one another in a cycle: {short_list(circle)}"
                 hint = "Remove one of the bindings"
-                whole.notes.error("circular_binding", message, reference.span, reference.path, hint=hint)
+                whole.diagnostics.error("circular_binding", message, reference.span, reference.path, hint=hint)
             elif reference.text not in done and reference.text in whole.defs:
                 stack.append((reference.text, iter(_bound_names(whole, reference.text))))
                 trail.append(reference.text)
@@ -314,30 +310,30 @@ def _unknown_action(whole: Outline, one: Definition) -> None:
     name = one.action
     if name is None:
         return
-    if not is_name(name.text):
+    if not keywords.is_name(name.text):
         check_name(whole, name, "an action")
         return
     given = "Give it to the workflow when it is loaded (`--tools` on the command line)"
     hint = whole.hints.did_you_mean(name.text, whole.actions, otherwise=given)
     message = f"no action {quote(name.text, longest=40)} is built in"
-    whole.notes.warning("unknown_action", message, name.span, name.path, hint=hint)
+    whole.diagnostics.warning("unknown_action", message, name.span, name.path, hint=hint)
 
 
 def _legacy(whole: Outline, one: Definition) -> None:
     for entry in one.own_settings.entries:
-        if entry.key.text in LEGACY_SETTINGS:
+        if entry.key.text in keywords.LEGACY_SETTINGS:
             message = f"`{entry.key.text}` was removed from the settings"
-            hint = LEGACY_SETTINGS[entry.key.text]
-            whole.notes.error("legacy_setting", message, entry.key.span, entry.path, hint=hint)
+            hint = keywords.LEGACY_SETTINGS[entry.key.text]
+            whole.diagnostics.error("legacy_setting", message, entry.key.span, entry.path, hint=hint)
 
 
 def _check_task(whole: Outline, one: Definition, action: Action) -> None:
     inputs = one.inputs or Fields(span=one.name.span, path=one.path)
     slots = _Slots(whole, one.name.span, action.name)
     slots.check(inputs, action.inputs, "input")
-    slots.check(one.own_settings, action.settings, "setting", also=SETTINGS.names)
+    slots.check(one.own_settings, action.settings, "setting", also=keywords.SETTINGS.names)
     _history(whole, inputs, action)
-    if action.name == UPDATE_MEMORY:
+    if action.name == keywords.UPDATE_MEMORY:
         _slugs(whole, inputs)
     elif action.name == "set_context":
         _context(whole, inputs)
@@ -358,13 +354,13 @@ class _Slots:
         for entry in given.entries:
             if entry.key.text in known:
                 self._value(entry, known[entry.key.text])
-            elif closed and entry.key.text not in LEGACY_SETTINGS:
+            elif closed and entry.key.text not in keywords.LEGACY_SETTINGS:
                 meant.add(self._surplus(entry, (*known, *also), what))
         for name in cast("list[str]", schema.get("required", [])):
             if given.find(name) is None and name not in meant:
                 message = f"the {what} `{name}` of `{self.action}` is missing"
                 hint = str(known.get(name, {}).get("description", ""))
-                self.whole.notes.error(f"missing_{what}", message, self.missing, given.path, hint=hint)
+                self.whole.diagnostics.error(f"missing_{what}", message, self.missing, given.path, hint=hint)
 
     def _surplus(self, entry: Entry, known: tuple[str, ...], what: str) -> str | None:
         word = entry.key.text
@@ -372,7 +368,7 @@ class _Slots:
         listed = f"It takes {short_list(known)}" if known else "It takes none"
         message = f"`{self.action}` has no {what} {quote(word, longest=40)}"
         hint = f"Did you mean `{near}`?" if near else listed
-        self.whole.notes.error(f"unknown_{what}", message, entry.key.span, entry.path, hint=hint)
+        self.whole.diagnostics.error(f"unknown_{what}", message, entry.key.span, entry.path, hint=hint)
         return near
 
     def _value(self, entry: Entry, schema: Json) -> None:
@@ -384,13 +380,13 @@ class _Slots:
             shown = str(plain(value))
             hint = self.whole.hints.did_you_mean(shown, choices, otherwise=f"One of {short_list(choices)}")
             message = f"{quote(shown, longest=40)} is not one of the choices of `{entry.key.text}`"
-            self.whole.notes.error("unknown_word", message, value.span, entry.path, hint=hint)
+            self.whole.diagnostics.error("unknown_word", message, value.span, entry.path, hint=hint)
             return
         reason = _reason(value, schema)
         if reason:
             message = f"`{entry.key.text}` cannot be {_brief(value)}: {reason}"
             hint = str(schema.get("description", ""))
-            self.whole.notes.error("wrong_value", message, value.span, entry.path, hint=hint)
+            self.whole.diagnostics.error("wrong_value", message, value.span, entry.path, hint=hint)
 
 
 def _reason(value: Value, schema: Json) -> str:
@@ -416,14 +412,16 @@ def _brief(value: Value) -> str:
 
 
 def _history(whole: Outline, inputs: Fields, action: Action) -> None:
-    known = ONLY_HISTORY & cast("dict[str, Any]", action.inputs.get("properties", {})).keys()
+    known = keywords.ONLY_HISTORY & cast("dict[str, Any]", action.inputs.get("properties", {})).keys()
     mode = inputs.find("input_mode")
     if mode is not None and (isinstance(mode.value, Expression) or plain(mode.value) != "prompt"):
         return
     for entry in inputs.entries:
         if entry.key.text in known:
             message = f"`{entry.key.text}` has an effect only with `input_mode: history`"
-            whole.notes.warning("not_used", message, entry.key.span, entry.path, hint="Set the mode, or remove it")
+            whole.diagnostics.warning(
+                "not_used", message, entry.key.span, entry.path, hint="Set the mode, or remove it"
+            )
 
 
 def _slugs(whole: Outline, inputs: Fields) -> None:
@@ -434,12 +432,16 @@ def _slugs(whole: Outline, inputs: Fields) -> None:
         if not is_slug(entry.key.text):
             message = f"{quote(entry.key.text, longest=40)} is not a valid slug"
             hint = "Write the slug of the memory definition, not the name of a binding"
-            whole.notes.error("wrong_slug", message, entry.key.span, entry.path, hint=hint)
+            whole.diagnostics.error("wrong_slug", message, entry.key.span, entry.path, hint=hint)
 
 
 def _context(whole: Outline, inputs: Fields) -> None:
     values = inputs.find("values")
-    entry = values.value.find(RESERVED_CONTEXT) if values is not None and isinstance(values.value, Fields) else None
+    entry = (
+        values.value.find(keywords.RESERVED_CONTEXT)
+        if values is not None and isinstance(values.value, Fields)
+        else None
+    )
     if entry is not None:
         message = "`$context.memory` holds the memory records, and cannot be set"
-        whole.notes.error("reserved", message, entry.key.span, entry.path, hint="Use the action `update_memory`")
+        whole.diagnostics.error("reserved", message, entry.key.span, entry.path, hint="Use the action `update_memory`")

@@ -25,7 +25,7 @@ from memoranda.workflow.document import (
 )
 from memoranda.workflow.expressions import Programs
 from memoranda.workflow.jsonata import Program
-from memoranda.workflow.parser import Notes
+from memoranda.workflow.parser import PathDiagnostics
 
 _OFTEN = 50
 """How many steps of one task are examined."""
@@ -71,7 +71,7 @@ class Outline(msgspec.Struct):
     document: Document
     programs: Programs
     actions: Mapping[str, Action]
-    notes: Notes
+    diagnostics: PathDiagnostics
     hints: Suggestions
     defs: dict[str, Definition]
     loops: list[Loop]
@@ -115,7 +115,7 @@ def outline(document: Document, programs: Programs, actions: Mapping[str, Action
         document=document,
         programs=programs,
         actions=actions,
-        notes=programs.notes,
+        diagnostics=programs.diagnostics,
         hints=Suggestions(),
         defs=walk.defs,
         loops=walk.loops,

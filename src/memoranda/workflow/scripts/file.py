@@ -46,7 +46,6 @@ import msgspec
 
 from memoranda.agent.provider import Reason
 from memoranda.engine.schemas import prepare_schema
-from memoranda.errors import UsageError
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.scripts import How, ScriptReader, Wording
 from memoranda.lang.source import Source, Span
@@ -262,21 +261,12 @@ class _Reader(ScriptReader):
         return InitialDefinition(slug=slug, span=key.span, **given)
 
     def _ttl(self, node: YamlNode) -> int | None:
-        written = node.value
-        try:
-            return None if written is None else parse_duration(written)
-        except UsageError as error:
-            self.wrong(error.message, node.span, error.hint)
-            return None
+        return None if node.value is None else self.parse(node, parse_duration, node.value)
 
     def _schema(self, node: YamlNode) -> dict[str, Any] | None:
         schema = self.mapping(node, "schema")
-        if schema is None:
-            return None
-        try:
-            prepare_schema(schema)
-        except UsageError as error:
-            self.wrong(error.message, node.span, error.hint)
+        if schema is not None:
+            self.parse(node, prepare_schema, schema)
         return schema
 
     # tests

@@ -136,21 +136,23 @@ class _Stubs:
         }
 
 
-def check_names(script: Script, documents: Iterable[Document], said: Diagnostics, tools: Iterable[str]) -> None:
+def check_names(script: Script, documents: Iterable[Document], diagnostics: Diagnostics, tools: Iterable[str]) -> None:
     """Note models and actions in a test that no workflow has; `tools` are those of servers."""
     defs = [one for document in documents for one in document.defs]
     models = {one.name.text for one in defs if one.is_a("model")}
     acting = [one for one in defs if one.action is not None]
     actions = {one.name.text for one in acting} | {one.action.text for one in acting if one.action} | set(tools)
-    _check(script.models, models | {ANY}, "model", said)
-    _check(script.actions, actions, "task or action", said)
+    _check(script.models, models | {ANY}, "model", diagnostics)
+    _check(script.actions, actions, "task or action", diagnostics)
 
 
-def _check(given: Iterable[ScriptedModel | ScriptedAction], known: set[str], what: str, said: Diagnostics) -> None:
+def _check(
+    given: Iterable[ScriptedModel | ScriptedAction], known: set[str], what: str, diagnostics: Diagnostics
+) -> None:
     for one in given:
         if one.name not in known:
             hint = did_you_mean(one.name, sorted(known), otherwise=f"There are {', '.join(sorted(known))}")
-            said.error("unknown_name", f"the workflow has no {what} {quote(one.name)}", one.span, hint=hint)
+            diagnostics.error("unknown_name", f"the workflow has no {what} {quote(one.name)}", one.span, hint=hint)
 
 
 def _bound_model(one: Definition | None) -> str | None:
@@ -409,13 +411,13 @@ class _TestFile:
 
     def check(self) -> None:
         """Raise a SourceError with every invalid definition and record, and every unknown name."""
-        said = Diagnostics(self.read.source)
+        diagnostics = Diagnostics(self.read.source)
         tools = [tool for server in self.servers().values() for tool in server]
         for script in self.read.scripts:
-            check_names(script, self.documents.values(), said, tools)
+            check_names(script, self.documents.values(), diagnostics, tools)
             with open_memory(":memory:", clock=ScriptClock(script.now)) as memory:
-                _prepare(memory, self, script, said)
-        said.raise_if_failed()
+                _prepare(memory, self, script, diagnostics)
+        diagnostics.raise_if_failed()
 
     def play(self, script: Script) -> Failure | None:
         """Run one test, and return why it failed."""
@@ -447,23 +449,23 @@ def _actions_in(given: Actions) -> dict[str, Action]:
     return actions_of([given if isinstance(given, ModuleType) else load_module(given, what="actions")])
 
 
-def _prepare(memory: Memory, stage: _TestFile, script: Script, said: Diagnostics) -> None:
+def _prepare(memory: Memory, stage: _TestFile, script: Script, diagnostics: Diagnostics) -> None:
     """Fill a memory with what a test starts from, and note what is invalid."""
     for one in stage.read.definitions:
         given: dict[str, Any] = {"name": one.name, "scope": one.scope, "ttl": one.ttl, "mode": one.mode, "id": one.id}
         try:
             memory.definitions.create(slug=one.slug, schema=one.schema, **given)
         except MemorandaError as error:
-            said.error("wrong_value", error.message, one.span, hint=error.hint)
+            diagnostics.error("wrong_value", error.message, one.span, hint=error.hint)
     for slug, (value, span) in script.memory.items():
         try:
             _place(memory, stage, slug, script.owner, script.thread, None).set(slug, value)
         except MemorandaError as error:
-            said.error("wrong_value", error.message, span, hint=error.hint)
+            diagnostics.error("wrong_value", error.message, span, hint=error.hint)
     try:
         _say_before(memory, stage, script)
     except MemorandaError as error:
-        said.error("wrong_value", error.message, script.span, hint=error.hint)
+        diagnostics.error("wrong_value", error.message, script.span, hint=error.hint)
 
 
 def _say_before(memory: Memory, stage: _TestFile, script: Script) -> None:
