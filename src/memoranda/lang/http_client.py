@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -33,15 +33,23 @@ def send(request: HttpRequest, policy: EgressPolicy, end: float) -> HttpResponse
 
     No connection is reused, so that each is to an address checked for this request, and no cookies are shared.
     """
-    headers = httpx.Headers({"user-agent": "memoranda", "accept-encoding": "identity"})
+    headers = httpx.Headers(
+        {"accept": "*/*", "accept-encoding": "identity", "connection": "keep-alive", "user-agent": "memoranda"}
+    )
     headers.update(httpx.Headers([(name.encode(), _header_bytes(value)) for name, value in request.headers.items()]))
-    backend = _CheckedBackend(policy, end)
+    # The client of httpx does not take a network backend, so its request is sent by httpcore, on which it is built.
+    pool = httpcore.ConnectionPool(
+        ssl_context=_certificates() if request.url.startswith("https:") else None,
+        max_connections=1,
+        max_keepalive_connections=0,
+        network_backend=_CheckedBackend(policy, end),
+    )
     try:
-        with httpx.Client(
-            transport=_Transport(backend, secure=request.url.startswith("https:")), trust_env=False
-        ) as client:
-            asked = client.build_request(request.method, request.url, headers=headers, content=request.body)
-            return _read(request, client.send(asked, stream=True, follow_redirects=False))
+        asked = httpx.Request(request.method, request.url, headers=headers, content=request.body)
+        parts = asked.url
+        url = httpcore.URL(scheme=parts.raw_scheme, host=parts.raw_host, port=parts.port, target=parts.raw_path)
+        with pool, pool.stream(asked.method, url, headers=asked.headers.raw, content=request.body) as response:
+            return _read(request, response)
     except _ERRORS as error:
         if time.perf_counter() >= end or isinstance(error, httpcore.TimeoutException | TimeoutError):
             message = f"{server_of(request.url)} did not answer within {request.timeout:g} s"
@@ -54,12 +62,12 @@ def _header_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
-def _read(request: HttpRequest, response: httpx.Response) -> HttpResponse:
-    if len(response.headers.raw) > _MAX_HEADERS:
+def _read(request: HttpRequest, response: httpcore.Response) -> HttpResponse:
+    if len(response.headers) > _MAX_HEADERS:
         raise RequestFailed("unreachable", f"{server_of(request.url)} answered with more than {_MAX_HEADERS} headers")
     parts: list[bytes] = []
     size = 0
-    for part in response.iter_raw():
+    for part in response.iter_stream():
         parts.append(part)
         size += len(part)
         if size > MAX_BYTES:
@@ -68,13 +76,14 @@ def _read(request: HttpRequest, response: httpx.Response) -> HttpResponse:
     return _answer(response, parts)
 
 
-def _answer(response: httpx.Response, parts: list[bytes]) -> HttpResponse:
+def _answer(response: httpcore.Response, parts: list[bytes]) -> HttpResponse:
+    heads = httpx.Response(response.status, headers=response.headers)
     return HttpResponse(
-        status=response.status_code,
-        headers=dict(response.headers.items()),
+        status=response.status,
+        headers=dict(heads.headers.items()),
         content=b"".join(parts),
-        content_type=response.headers.get("content-type", "").partition(";")[0].strip().lower(),
-        charset=response.charset_encoding or "utf-8",
+        content_type=heads.headers.get("content-type", "").partition(";")[0].strip().lower(),
+        charset=heads.charset_encoding or "utf-8",
     )
 
 
@@ -82,50 +91,6 @@ def _answer(response: httpx.Response, parts: list[bytes]) -> HttpResponse:
 def _certificates() -> ssl.SSLContext:
     # Loading them takes longer than most requests.
     return httpx.create_ssl_context()
-
-
-class _Transport(httpx.BaseTransport):
-    """An httpx transport over our network backend, which the transport of httpx does not accept."""
-
-    def __init__(self, backend: httpcore.NetworkBackend, *, secure: bool) -> None:
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=_certificates() if secure else None,
-            max_connections=1,
-            max_keepalive_connections=0,
-            network_backend=backend,
-        )
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        assert isinstance(request.stream, httpx.SyncByteStream)
-        response = self._pool.handle_request(
-            httpcore.Request(
-                method=request.method,
-                url=httpcore.URL(
-                    scheme=request.url.raw_scheme,
-                    host=request.url.raw_host,
-                    port=request.url.port,
-                    target=request.url.raw_path,
-                ),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
-            )
-        )
-        return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
-
-    def close(self) -> None:
-        self._pool.close()
-
-
-class _Body(httpx.SyncByteStream):
-    def __init__(self, response: httpcore.Response) -> None:
-        self._response = response
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._response.iter_stream()
-
-    def close(self) -> None:
-        self._response.close()
 
 
 class _CheckedBackend(httpcore.NetworkBackend):
@@ -154,14 +119,6 @@ class _CheckedBackend(httpcore.NetworkBackend):
                 return _Stream(stream, self._end)
         assert failure is not None, "no allowed address is a refusal"
         raise failure
-
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        raise httpcore.ConnectError("unix sockets are not allowed")
-
-    def sleep(self, seconds: float) -> None:
-        self._backend.sleep(seconds)
 
     def _resolve_allowed(self, host: str, port: int) -> list[str]:
         found = _resolve(host, port, self._end)
