@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias, cast
 
 from memoranda.lang import document as lang_document
-from memoranda.lang import yaml
 from memoranda.lang.diagnostics import Diagnostic, Diagnostics, Severity, Suggestions, parse_milliseconds
 from memoranda.lang.source import Source, Span
-from memoranda.lang.yaml import YamlNode, scalar_excerpt
+from memoranda.lang.yaml import YamlNode, compose, scalar_excerpt
 from memoranda.model.text import quote
 from memoranda.workflow import keywords
 from memoranda.workflow.document import (
@@ -311,10 +310,10 @@ def _few(level: Level) -> str:
     return ", ".join(level.names)
 
 
-Reading: TypeAlias = lang_document.Reading["yaml.YamlNode | None", Document]
+Reading: TypeAlias = lang_document.Reading[YamlNode | None, Document]
 """The YAML nodes, the document and the diagnostics of one source."""
 
-Pair: TypeAlias = "tuple[yaml.YamlNode, yaml.YamlNode] | None"
+Pair: TypeAlias = tuple[YamlNode, YamlNode] | None
 
 
 def parse_document(text: str, *, name: str = "workflow.yaml") -> Document:
@@ -326,7 +325,7 @@ def read_source(text: str, *, name: str = "workflow.yaml") -> Reading:
     """Parse a source completely, whatever its faults, and collect them."""
     source = Source(name, text)
     diagnostics = Diagnostics(source)
-    node = yaml.compose(source, diagnostics, exact=True, partial=True)
+    node = compose(source, diagnostics, exact=True, partial=True)
     if node is None:
         if not diagnostics.failed:
             diagnostics.error(
@@ -351,7 +350,7 @@ _RETRIES: dict[str, dict[str, Any]] = {
 class _Parser(Reader):
     """Parses the sections of a workflow, from the file down to its steps."""
 
-    def document(self, node: yaml.YamlNode) -> Document:
+    def document(self, node: YamlNode) -> Document:
         found = self.keys(node, keywords.FILE, "")
         schema = None
         if "inputs" in found:
@@ -388,7 +387,7 @@ class _Parser(Reader):
             return ()
         return tuple(self._definition(key, value) for key, value in self.entries(node, "defs"))
 
-    def _definition(self, key: yaml.YamlNode, node: yaml.YamlNode) -> Definition:
+    def _definition(self, key: YamlNode, node: YamlNode) -> Definition:
         path = join("defs", key.scalar or "")
         name = self.raw(key, path)
         kind = self._kind(node, path)
@@ -406,7 +405,7 @@ class _Parser(Reader):
             path=path,
         )
 
-    def _kind(self, node: yaml.YamlNode, path: str) -> Text | None:
+    def _kind(self, node: YamlNode, path: str) -> Text | None:
         value = next((value for key, value in node.entries or () if key.scalar == "kind"), None)
         return self.word(value, keywords.KINDS, join(path, "kind"), "a kind") if value is not None else None
 
@@ -427,13 +426,10 @@ class _Parser(Reader):
             found.append(binding)
         return tuple(found)
 
-    def _names(self, node: yaml.YamlNode, path: str) -> Iterator[Text]:
-        if node.items is None:
-            name = self.text(node, path, "a binding", hint="Write the name of a definition")
-            if name is not None:
-                yield name
-        for at, item in enumerate(node.items or ()):
-            name = self.text(item, f"{path}[{at}]", "a binding", hint="Write the name of a definition")
+    def _names(self, node: YamlNode, path: str) -> Iterator[Text]:
+        items = [(item, f"{path}[{at}]") for at, item in enumerate(node.items or ())]
+        for item, place in items if node.items is not None else [(node, path)]:
+            name = self.text(item, place, "a binding", hint="Write the name of a definition")
             if name is not None:
                 yield name
 
@@ -455,7 +451,7 @@ class _Parser(Reader):
             path=path,
         )
 
-    def _retries(self, node: yaml.YamlNode, path: str) -> Retries:
+    def _retries(self, node: YamlNode, path: str) -> Retries:
         given: dict[str, Any] = {}
         for word, (_, value) in self.keys(node, keywords.RETRIES, path).items():
             below = join(path, word)
@@ -467,13 +463,13 @@ class _Parser(Reader):
     def _block(self, pair: Pair, path: str) -> Block:
         return self._steps(pair[1], path) if pair else ()
 
-    def _steps(self, node: yaml.YamlNode, path: str) -> Block:
+    def _steps(self, node: YamlNode, path: str) -> Block:
         found = (
             self._step(item, f"{path}[{at}]") for at, item in enumerate(self.items(node, path, "a block of steps"))
         )
         return tuple(step for step in found if step is not None)
 
-    def _step(self, node: yaml.YamlNode, path: str) -> Item | None:
+    def _step(self, node: YamlNode, path: str) -> Item | None:
         found = self.keys(node, keywords.STEPS, path)
         # A duplicate key was noted already.
         count = len({key.scalar for key, _ in node.entries or ()})
@@ -501,7 +497,7 @@ class _Parser(Reader):
             case _:
                 return self._loop(value, node.span, below)
 
-    def _parallel(self, node: yaml.YamlNode, span: Span, path: str) -> Parallel:
+    def _parallel(self, node: YamlNode, span: Span, path: str) -> Parallel:
         found = self.keys(node, keywords.PARALLEL, path)
         word = None
         if "strategy" in found:
@@ -513,7 +509,7 @@ class _Parser(Reader):
             path=path,
         )
 
-    def _conditional(self, node: yaml.YamlNode, span: Span, path: str) -> Conditional:
+    def _conditional(self, node: YamlNode, span: Span, path: str) -> Conditional:
         found = self.keys(node, keywords.CONDITIONAL, path)
         branches: list[Branch] = []
         if "when" in found:
@@ -525,7 +521,7 @@ class _Parser(Reader):
             branches.append(self._otherwise(value, key.span.to(value.span), join(path, "else")))
         return Conditional(branches=tuple(branches), span=span, path=path)
 
-    def _branch(self, node: yaml.YamlNode, path: str) -> Branch:
+    def _branch(self, node: YamlNode, path: str) -> Branch:
         found = self.keys(node, keywords.BRANCH, path)
         if "else" in found and "condition" in found:
             key, _ = found["else"]
@@ -546,12 +542,12 @@ class _Parser(Reader):
             path=path,
         )
 
-    def _check_marker(self, node: yaml.YamlNode, path: str) -> None:
+    def _check_marker(self, node: YamlNode, path: str) -> None:
         """Check the value of an `else` with `steps` beside it: empty or true."""
         if node.scalar is None or node.value not in (None, True):
             self.wrong(f"`else` beside `steps` is true, not {kind_of(node)}", node, path, "Write `else: true`")
 
-    def _otherwise(self, node: yaml.YamlNode, span: Span, path: str) -> Branch:
+    def _otherwise(self, node: YamlNode, span: Span, path: str) -> Branch:
         """Read an `else` that contains its steps, as a list or below `steps`."""
         if node.entries is None:
             return Branch(steps=self._steps(node, path), span=span, path=path)
@@ -564,7 +560,7 @@ class _Parser(Reader):
             self.diagnostics.error("missing", "`steps` is missing in `else`", head(node), path, hint="Say what is done")
         return Branch(steps=self._steps(steps, join(path, "steps")) if steps else (), span=span, path=path)
 
-    def _loop(self, node: yaml.YamlNode, span: Span, path: str) -> Loop:
+    def _loop(self, node: YamlNode, span: Span, path: str) -> Loop:
         found = self.keys(node, keywords.LOOP, path)
         word = (
             self.word(found["type"][1], keywords.LOOP_TYPES, join(path, "type"), "a type") if "type" in found else None
