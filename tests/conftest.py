@@ -6,8 +6,8 @@ import gc
 import os
 import signal
 import tempfile
-import threading
 from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
@@ -89,11 +89,11 @@ class Child:
     """A Python program in a process of its own that we talk to line by line."""
 
     def __init__(self, script: str, *args: object) -> None:
-        self._complaints = tempfile.TemporaryFile()
-        self._process = warm_memoranda.Fork(*args, program=dedent(script), stderr=self._complaints)
-        self._watchdog = threading.Timer(PATIENCE, self._process.kill)
-        self._watchdog.daemon = True
-        self._watchdog.start()
+        self._closing = ExitStack()
+        self._complaints = self._closing.enter_context(tempfile.TemporaryFile())
+        self._process = self._closing.enter_context(
+            warm_memoranda.run_fork(*args, program=dedent(script), stderr=self._complaints, lifetime=PATIENCE)
+        )
 
     def hear(self) -> str:
         """Return the next line it prints."""
@@ -111,7 +111,6 @@ class Child:
     def finish(self) -> list[str]:
         """Wait for its end and return what else it printed; fail with its complaints if it failed."""
         said, _ = self._process.communicate()
-        self._watchdog.cancel()
         self._complaints.seek(0)
         complaints = self._complaints.read().decode(errors="replace")
         assert self._process.returncode == 0, f"the child ended with {self._process.returncode}: {complaints}"
@@ -128,11 +127,7 @@ class Child:
 
     def stop(self) -> None:
         """End it by its process id, if it still runs."""
-        self._watchdog.cancel()
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
-        self._complaints.close()
+        self._closing.close()
 
 
 @pytest.fixture

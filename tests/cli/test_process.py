@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from processes import run_process
+
 COMMAND = [sys.executable, "-m", "memoranda.cli"]
 
 # Tests may run in the background, where a shell has SIGINT ignored.
@@ -98,11 +100,11 @@ def test_json_is_utf8_and_text_survives_a_poor_terminal(started):
 def test_output_that_nobody_reads_ends_quietly(started):
     started("facts", "set", "k", "-", input="v" * 200_000)
     for arguments in (["facts", "get", "k"], ["facts", "list", "--json"], ["facts", "list"]):
-        running = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert running.stdout is not None
-        running.stdout.close()
-        _, errors = running.communicate(timeout=60)
-        assert errors == b""
+        with run_process([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            running.stdout.close()
+            _, errors = running.communicate(timeout=60)
+            assert errors == ""
 
 
 def on_terminal(*arguments: str, answer: str | signal.Signals = "") -> tuple[int, str]:
@@ -110,29 +112,29 @@ def on_terminal(*arguments: str, answer: str | signal.Signals = "") -> tuple[int
     master, slave = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
-    running = subprocess.Popen(
+    with run_process(
         [sys.executable, "-c", INTERRUPTIBLE, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        ready, _, _ = select.select([master], [], [], 60)
-        assert ready, shown
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        shown += part
-        if answer and b"[y/N]" in shown:
-            if isinstance(answer, signal.Signals):
-                running.send_signal(answer)
-            else:
-                os.write(master, answer.encode())
-            answer = ""
-    os.close(master)
-    return running.wait(timeout=60), shown.decode()
+    ) as running:
+        os.close(slave)
+        shown = b""
+        while True:
+            ready, _, _ = select.select([master], [], [], 60)
+            assert ready, shown
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+            if answer and b"[y/N]" in shown:
+                if isinstance(answer, signal.Signals):
+                    running.send_signal(answer)
+                else:
+                    os.write(master, answer.encode())
+                answer = ""
+        os.close(master)
+        return running.wait(timeout=60), shown.decode()
 
 
 def test_a_person_is_asked_and_may_say_no(started):

@@ -7,12 +7,12 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 HOTEL = Path(__file__).parents[2] / "examples" / "abl" / "hotel"
 
@@ -293,37 +293,37 @@ def on_terminal(*arguments: str, lines: list[str | bytes | signal.Signals | Call
     master, slave = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
-    running = subprocess.Popen(
+    with run_process(
         [sys.executable, "-c", INTERRUPTIBLE, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
-    )
-    os.close(slave)
-    shown, prompts = b"", 0
-    interrupt: signal.Signals | None = None
-    while True:
-        ready, _, _ = select.select([master], [], [], 60 if interrupt is None else 1)
-        if not ready and interrupt is not None:
-            # It came just before the line was read; a person presses the key again.
-            running.send_signal(interrupt)
-            continue
-        assert ready, shown
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        shown += part
-        while lines and shown.count(b"> ") > prompts:
-            prompts += 1
-            line = lines.pop(0)
-            line = line() if callable(line) else line
-            if isinstance(line, signal.Signals):
-                interrupt = line
-                running.send_signal(line)
-            else:
-                os.write(master, line if isinstance(line, bytes) else f"{line}\n".encode())
-    os.close(master)
-    return running.wait(timeout=60), shown.decode()
+    ) as running:
+        os.close(slave)
+        shown, prompts = b"", 0
+        interrupt: signal.Signals | None = None
+        while True:
+            ready, _, _ = select.select([master], [], [], 60 if interrupt is None else 1)
+            if not ready and interrupt is not None:
+                # It came just before the line was read; a person presses the key again.
+                running.send_signal(interrupt)
+                continue
+            assert ready, shown
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+            while lines and shown.count(b"> ") > prompts:
+                prompts += 1
+                line = lines.pop(0)
+                line = line() if callable(line) else line
+                if isinstance(line, signal.Signals):
+                    interrupt = line
+                    running.send_signal(line)
+                else:
+                    os.write(master, line if isinstance(line, bytes) else f"{line}\n".encode())
+        os.close(master)
+        return running.wait(timeout=60), shown.decode()
 
 
 def test_a_chat_on_a_terminal_has_a_prompt_and_ctrl_d_leaves(process):

@@ -6,7 +6,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -15,6 +14,7 @@ import termios
 
 import pytest
 from every_command import ALL
+from processes import run_process
 from typer.testing import CliRunner
 
 import memoranda
@@ -141,31 +141,30 @@ def on_terminal(width: int, *arguments: str, typed: str = "", interrupted_at: st
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
-    running = subprocess.Popen(
+    with run_process(
         [sys.executable, "-m", "memoranda.cli", *arguments],
         stdin=slave,
         stdout=slave,
         stderr=slave,
         env={**kept, "TERM": "xterm-256color", **variables},
-    )
-    os.close(slave)
-    os.write(master, typed.encode())
-    shown, waited_for = b"", interrupted_at.encode()
-    while True:
-        if not select.select([master], [], [], 120)[0]:  # a command that hangs is no reason for the tests to hang
-            running.kill()
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        shown += part
-        if waited_for and waited_for in shown:
-            running.send_signal(signal.SIGINT)
-            waited_for = b""
-    os.close(master)
-    running.wait(timeout=60)
+        lifetime=120,
+    ) as running:
+        os.close(slave)
+        os.write(master, typed.encode())
+        shown, waited_for = b"", interrupted_at.encode()
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+            if waited_for and waited_for in shown:
+                running.send_signal(signal.SIGINT)
+                waited_for = b""
+        os.close(master)
+        running.wait(timeout=60)
     return shown.decode().replace("\r\n", "\n")
 
 

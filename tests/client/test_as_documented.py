@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import run_process
 
 import memoranda
 
@@ -18,19 +19,17 @@ import memoranda
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Return the address and the first key of a server that was started as users start it."""
     folder: Path = tmp_path_factory.mktemp("serving")
-    process = subprocess.Popen(
+    with run_process(
         [sys.executable, "-m", "memoranda.cli", "serve", "--port", "0", "--json"],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    started = json.loads(process.stdout.readline())
-    yield started["address"], started["admin_key"]
-    process.terminate()
-    assert process.wait(20) == 0
-    process.stdout.close()
+    ) as process:
+        assert process.stdout is not None
+        started = json.loads(process.stdout.readline())
+        yield started["address"], started["admin_key"]
+        process.terminate()
+        assert process.wait(20) == 0
 
 
 def test_blocks_are_read_updated_and_recalled_as_written(

@@ -30,8 +30,9 @@ from xml.etree import ElementTree
 
 import pytest
 from demo_server import Demo, run_demo
+from processes import run_process
 from shell import Shell
-from warm_memoranda import Fork
+from warm_memoranda import run_fork
 
 import memoranda
 from memoranda import errors
@@ -345,28 +346,25 @@ def test_a_memoranda_that_need_not_be_imported_is_the_installed_one_in_all_else(
 )
 def test_a_program_in_a_fork_speaks_and_ends_as_one_that_was_started(ending: str, code: int) -> None:
     program = f"import os, signal, sys\nprint(sys.argv[1:], input(), flush=True)\n{ending}"
-    started = subprocess.Popen(
-        [sys.executable, "-c", program, "a", "b"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    for one in (Fork("a", "b", program=program, stderr=subprocess.DEVNULL), started):
-        assert one.poll() is None and one.stdin is not None
-        one.stdin.write("ü\n")
-        one.stdin.flush()
-        assert one.communicate()[0] == "['a', 'b'] ü\n"
-        assert one.returncode == one.poll() == code
+    command = [sys.executable, "-c", program, "a", "b"]
+    for running in (
+        run_fork("a", "b", program=program, stderr=subprocess.DEVNULL),
+        run_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL),
+    ):
+        with running as one:
+            assert one.poll() is None and one.stdin is not None
+            one.stdin.write("ü\n")
+            one.stdin.flush()
+            assert one.communicate()[0] == "['a', 'b'] ü\n"
+            assert one.returncode == one.poll() == code
 
 
 def test_a_program_in_a_fork_ends_when_it_is_told() -> None:
-    one = Fork(program="import sys\nprint('begun', flush=True)\nsys.stdin.read()")
-    assert one.stdout.readline() == "begun\n"
-    assert one.poll() is None
-    one.terminate()
-    assert one.wait() == -signal.SIGTERM
-    one.communicate()
+    with run_fork(program="import sys\nprint('begun', flush=True)\nsys.stdin.read()") as one:
+        assert one.stdout.readline() == "begun\n"
+        assert one.poll() is None
+        one.terminate()
+        assert one.wait() == -signal.SIGTERM
 
 
 def test_a_wildcard_stands_for_text_of_one_line_or_for_lines() -> None:

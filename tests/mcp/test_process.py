@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import run_process
 from ways import command
 
 import memoranda
@@ -31,24 +33,14 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(options: tuple[str, ...]) -> Iterator[Start]:
-    begun: list[subprocess.Popen[str]] = []
+    with ExitStack() as running:
 
-    def begin(*more: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "memoranda.cli", "mcp", *options, *more],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        begun.append(process)
-        return process
+        def begin(*more: str) -> subprocess.Popen[str]:
+            command = [sys.executable, "-m", "memoranda.cli", "mcp", *options, *more]
+            pipe = subprocess.PIPE
+            return running.enter_context(run_process(command, stdin=pipe, stdout=pipe, stderr=pipe))
 
-    yield begin
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        yield begin
 
 
 def say(process: subprocess.Popen[str], *messages: dict[str, Any] | str) -> None:

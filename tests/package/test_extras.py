@@ -7,7 +7,6 @@ import re
 import runpy
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Generator
@@ -19,6 +18,7 @@ import pytest
 from anthropic_server import AnthropicServer
 from loopback_server import Answer, Asked, LoopbackServer
 from openai_server import OpenAIServer
+from processes import run_process
 
 from memoranda.retrieval.embed.hashing import Hashing
 
@@ -70,20 +70,19 @@ class Served(NamedTuple):
 def serving(environment: Any) -> Generator[Served]:
     """Run the server of an environment, on a free port."""
     command = [str(environment.bin / "memoranda"), "serve", "--db", "served.db", "--port", "0", "--json"]
-    process = subprocess.Popen(
-        command, cwd=environment.work, env=environment.variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    watchdog = threading.Timer(LIFETIME, process.kill)
-    watchdog.start()
-    try:
+    with run_process(
+        command,
+        cwd=environment.work,
+        env=environment.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        lifetime=LIFETIME,
+    ) as process:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         yield Served(told["address"], told["admin_key"])
-    finally:
-        watchdog.cancel()
         process.terminate()
-        process.communicate()
-    assert process.returncode == 0
+        assert process.wait() == 0
 
 
 @pytest.fixture(scope="module")

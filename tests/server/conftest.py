@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,13 @@ from typing import Any
 import httpx
 import pytest
 import warm_memoranda
+from processes import run_process
 
 import memoranda
 from memoranda.server.auth.keys import create_key
 
 PATIENCE = 120.0
 """Seconds after which a client or an ending server counts as hung."""
-LIFETIME = 7_200.0 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 600.0
-"""Seconds after which a server is ended even if its test hangs."""
 
 _numbers = count(1)
 
@@ -39,25 +37,23 @@ class Served:
         arguments = ["serve", "--db", str(db), "--port", "0", "--json", *flags]
         env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | variables
         warmth = "models" if "OPENAI_BASE_URL" in variables else "server"
-        with self.log.open("ab") as log:
-            self.process = (
-                warm_memoranda.Fork(*arguments, warmth=warmth, stderr=log, env=env)
-                if warm
-                else subprocess.Popen(
-                    [sys.executable, "-m", "memoranda.cli", *arguments],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    env=env,
+        with ExitStack() as starting:
+            with self.log.open("ab") as log:
+                self.process = starting.enter_context(
+                    warm_memoranda.run_fork(*arguments, warmth=warmth, stderr=log, env=env)
+                    if warm
+                    else run_process(
+                        [sys.executable, "-m", "memoranda.cli", *arguments],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=log,
+                        env=env,
+                    )
                 )
-            )
-        self._watchdog = threading.Timer(LIFETIME, self.process.kill)
-        self._watchdog.daemon = True
-        self._watchdog.start()
-        assert self.process.stdout is not None
-        said = self.process.stdout.readline()
-        assert said, self.log.read_text()
+            assert self.process.stdout is not None
+            said = self.process.stdout.readline()
+            assert said, self.log.read_text()
+            self._closing = starting.pop_all()
         told = json.loads(said)
         self.address: str = told["address"]
         self.key: str | None = told["admin_key"]
@@ -86,14 +82,9 @@ class Served:
         """End it, by its process id, and return its exit code."""
         for client in self._clients:
             client.close()
-        if self.process.poll() is None:
-            os.kill(self.process.pid, by)
-        code = self.process.wait(PATIENCE)
-        self._watchdog.cancel()
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        return code
+        with self._closing:
+            self.process.send_signal(by)
+            return self.process.wait(PATIENCE)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from processes import run_process
 
 import memoranda
 from memoranda.server.app import create_app
@@ -242,11 +243,10 @@ def test_a_worker_that_starts_says_nothing_about_ctrl_c(start):
 
 
 def test_the_demo_ends_in_good_order_by_ctrl_c(tmp_path):
-    with subprocess.Popen(
+    with run_process(
         [sys.executable, "-m", "memoranda.server.demo", "--folder", str(tmp_path / "demo"), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     ) as demo:
         assert demo.stdout is not None and demo.stderr is not None
         address = demo.stdout.readline().split()[-1]

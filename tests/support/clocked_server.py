@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ import warm_memoranda
 
 import memoranda
 
+LIFETIME = 7_200.0
+"""Seconds after which a server is ended even if its tests hang."""
 _PROGRAM = "import clocked_server, sys; clocked_server.main(*sys.argv[1:])"
 
 
@@ -29,10 +32,16 @@ class Served:
     def __init__(self, database: Path, **settings: Any) -> None:
         self.database = database
         warmth = "models" if "agents" in settings else "server"
-        self._process = warm_memoranda.Fork(database, json.dumps(settings), program=_PROGRAM, warmth=warmth)
+        with ExitStack() as starting:
+            self._process = starting.enter_context(
+                warm_memoranda.run_fork(
+                    database, json.dumps(settings), program=_PROGRAM, warmth=warmth, lifetime=LIFETIME
+                )
+            )
+            self.url: str = self._heard()["url"]
+            self._closing = starting.pop_all()
         self._speaking = threading.Lock()
         self._keys: dict[tuple[str, str, str], str] = {}
-        self.url: str = self._heard()["url"]
 
     def key(self, user: str, *, tenant: str = "default", role: str = "admin") -> str:
         """Return the API key of a user; each has one for each role."""
@@ -61,13 +70,9 @@ class Served:
 
     def close(self) -> None:
         """End the process: it stops when it is told nothing more."""
-        self._process.stdin.close()
-        try:
+        with self._closing, suppress(subprocess.TimeoutExpired):
+            self._process.stdin.close()
             self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
 
     def _heard(self) -> Any:
         line = self._process.stdout.readline()

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import httpx
 import warm_memoranda
+from processes import run_process
 
 import memoranda
 
@@ -67,22 +67,21 @@ def run_demo(folder: Path, *, warm: bool = True) -> Generator[Demo]:
     """Run the demo in a folder while a block lasts: `warm` with all imported, or from nothing as the Makefile does."""
     arguments = ["--folder", str(folder), "--port", "0"]
     env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
-    process = (
-        warm_memoranda.Fork(*arguments, program=_PROGRAM, warmth="server", stderr=subprocess.DEVNULL, env=env)
+    running = (
+        warm_memoranda.run_fork(
+            *arguments, program=_PROGRAM, warmth="server", stderr=subprocess.DEVNULL, env=env, lifetime=LIFETIME
+        )
         if warm
-        else subprocess.Popen(
+        else run_process(
             [sys.executable, "-m", "memoranda.server.demo", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
             env=env,
+            lifetime=LIFETIME,
         )
     )
-    watchdog = threading.Timer(LIFETIME, process.kill)
-    watchdog.daemon = True
-    watchdog.start()
-    try:
+    with running as process:
         assert process.stdout is not None
         said: list[str] = []
         for line in process.stdout:
@@ -90,9 +89,5 @@ def run_demo(folder: Path, *, warm: bool = True) -> Generator[Demo]:
             if line.startswith("All routes"):
                 break
         yield Demo(folder, said)
-    finally:
-        os.kill(process.pid, signal.SIGTERM)
-        code = process.wait(PATIENCE)
-        watchdog.cancel()
-        process.communicate()
-    assert code == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0

@@ -10,15 +10,19 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from processes import run_process
 
 from memoranda.store.postgres import PostgresStore
 
 PATIENCE = 60.0
 """Seconds after which a server counts as hung."""
+LIFETIME = 7_200.0
+"""Seconds after which it is killed even if tests hang; one serves a whole session."""
 
 ACCESS = """\
 local all guarded scram-sha-256
@@ -68,7 +72,8 @@ class PostgresServer:
             os.chown(self.folder, entry.pw_uid, entry.pw_gid)
             self._programs = self._reachable(programs)
         self._data = self.folder / "data"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._closing = ExitStack()
         self._emptying: psycopg.Connection[Any] | None = None
         if following is None:
             self._run(
@@ -109,11 +114,14 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server, and return when it answers."""
         given = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
-        self._process = subprocess.Popen(
-            [self._programs / "postgres", "-D", self._data, "-k", self.folder, *given],
-            user=self._user,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        self._process = self._closing.enter_context(
+            run_process(
+                [self._programs / "postgres", "-D", self._data, "-k", self.folder, *given],
+                user=self._user,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                lifetime=LIFETIME,
+            )
         )
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -133,6 +141,7 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(PATIENCE)
             self._process = None
+            self._closing.close()
 
     def remove(self) -> None:
         """Stop the server and remove all that it had."""

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
+from processes import run_process
 from warm_memoranda import Warmth
 from warm_memoranda import folder as folder_of
 
@@ -27,16 +29,11 @@ class Shell:
         kept = {name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)}
         places = [*([str(folder_of(warmth))] if warmth else []), str(Path(sys.executable).parent)]
         path = os.pathsep.join([*places, os.environ.get("PATH", "")])
-        self._process = subprocess.Popen(
-            ["sh", "-s"],
-            cwd=folder,
-            env={**kept, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **variables},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-        )
+        self._environment = {
+            **kept, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **variables
+        }  # fmt: skip
+        self._folder = folder
+        self._closing = ExitStack()
 
     def run(self, command: str) -> tuple[str, int]:
         """Run a command; return what it printed to both streams, and its exit code."""
@@ -57,9 +54,20 @@ class Shell:
         raise AssertionError(f"the shell ended while it ran {command}:\n{''.join(printed)}")
 
     def __enter__(self) -> Shell:
+        self._process = self._closing.enter_context(
+            run_process(
+                ["sh", "-s"],
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate()
+        with self._closing:
+            self._process.communicate()

@@ -2,8 +2,8 @@
 
 Most of a call's time goes into starting Python and importing. `folder()` gives a folder for the `PATH` of a shell, in
 which `memoranda` is a small program that hands its arguments, folder, environment and streams to the process that
-waits, has it fork, and leaves with the exit code of the fork. `Fork` is such a process without a shell: what tests use
-of `subprocess.Popen`. All else is as with the real one.
+waits, has it fork, and leaves with the exit code of the fork. `run_fork` gives such a process without a shell: what
+tests use of `subprocess.Popen`. All else is as with the real one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Literal
+
+from processes import LIFETIME, run_process, watch
 
 _COMMAND = """\
 #!/bin/sh
@@ -66,15 +69,23 @@ def folder(warmth: Warmth = "commands") -> Path:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     environment |= {"PYTHONIOENCODING": "utf-8", "OPENBLAS_NUM_THREADS": "1"}
     colder = list(_IMPORTED)[: list(_IMPORTED).index(warmth)]
-    waiting = (
-        Fork(address, *_IMPORTED[warmth], program=_WAIT, warmth=colder[-1], env=environment)
+    closing = ExitStack()
+    waiting = closing.enter_context(
+        run_fork(
+            address,
+            *_IMPORTED[warmth],
+            program=_WAIT,
+            warmth=colder[-1],
+            env=environment,
+            lifetime=threading.TIMEOUT_MAX,
+        )
         if colder
-        else subprocess.Popen(
+        else run_process(
             [sys.executable, __file__, address, *_IMPORTED[warmth]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             env=environment,
+            lifetime=threading.TIMEOUT_MAX,
         )
     )
     assert waiting.stdout is not None and waiting.stdin is not None
@@ -92,9 +103,27 @@ def folder(warmth: Warmth = "commands") -> Path:
         # Forks of the tests' own process end too, and have nothing to clean up.
         if os.getpid() == parent:
             waiting.communicate()
+            closing.close()
 
     atexit.register(end)
     return command.parent
+
+
+@contextmanager
+def run_fork(
+    *arguments: object,
+    program: str | None = None,
+    warmth: Warmth = "commands",
+    stderr: IO[Any] | int | None = None,
+    env: Mapping[str, str] | None = None,
+    lifetime: float = LIFETIME,
+) -> Generator[Fork]:
+    """Run the text of a program, or `memoranda` without one, while the block lasts.
+
+    What it complains of goes to a file, nowhere (`DEVNULL`), or where our own complaints go.
+    """
+    with watch(Fork(*arguments, program=program, warmth=warmth, stderr=stderr, env=env), lifetime) as fork:
+        yield fork
 
 
 class Fork:
@@ -108,14 +137,12 @@ class Fork:
         stderr: IO[Any] | int | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the text of a program, or `memoranda` without one, with these arguments and pipes to talk to it.
-
-        What it complains of goes to a file, nowhere (`DEVNULL`), or where our own complaints go.
-        """
+        """Start it with pipes to talk to it; tests call `run_fork`."""
         heard, says = os.pipe()
         hears, told = os.pipe()
         self.stdin = open(told, "w", encoding="utf-8")
         self.stdout = open(heard, encoding="utf-8")
+        self.stderr = None
         self.returncode: int | None = None
         environment = dict(os.environ if env is None else env)
         call = marshal.dumps((program, ["memoranda", *map(str, arguments)], os.getcwd(), environment))

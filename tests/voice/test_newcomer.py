@@ -250,16 +250,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (place / "agents").mkdir()
     (place / "agents" / "chat.toml").write_text(AGENTS)
     kept = {name: value for name, value in os.environ.items() if name not in KEYS and not name.startswith("MEMORANDA_")}
-    process = warm_memoranda.Fork(
+    with warm_memoranda.run_fork(
         *("serve", "--port", 0, "--db", place / "memory.db", "--json"),
         warmth="models",
         stderr=subprocess.DEVNULL,
         env={**kept, "MEMORANDA_AGENTS": str(place / "agents")},
-    )
-    said = json.loads(process.stdout.readline())
-    yield Served(said["address"], said["admin_key"])
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=PATIENCE)
+    ) as process:
+        said = json.loads(process.stdout.readline())
+        yield Served(said["address"], said["admin_key"])
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
 
 
 def test_a_wrong_key_is_told_where_keys_come_from(served: Served):

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import run_process
 
 import memoranda
 from memoranda import Definition, Limits, Memory, Policy
@@ -537,8 +539,10 @@ def test_processes_that_import_at_once_create_each_definition_once(here: Memory,
     ids = [make_cargo(here, name=f"Hold {n}", slug=f"hold_{n}").id for n in range(20)]
     bundle = json.dumps(export_workflow(here, workflow(*ids)))
     command = [sys.executable, "-c", IMPORT, str(tmp_path / "there.db")]
-    children = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    try:
+    with ExitStack() as running:
+        children = [
+            running.enter_context(run_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) for _ in range(3)
+        ]
         for child in children:
             assert child.stdout is not None and child.stdout.readline() == "ready\n"
         for child in children:
@@ -546,11 +550,6 @@ def test_processes_that_import_at_once_create_each_definition_once(here: Memory,
             child.stdin.write(bundle + "\n")
             child.stdin.flush()
         said = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
-    finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-                child.communicate()
     standing = {one.slug: one.id for one in there.definitions.list()}
     assert len(standing) == 20
     assert {text for text, _ in said} == {workflow(*(standing[f"hold_{n}"] for n in range(20)))}

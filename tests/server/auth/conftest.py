@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,18 @@ class Site:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.db = folder / "site.db"
         self._log = folder / "site.log"
-        self.memory = memoranda.open(self.db)
-        with self._log.open("wb") as log:
-            given = json.dumps({"db": str(self.db), **settings})
-            self._process = warm_memoranda.Fork(given, program=_SCRIPT, warmth="server", stderr=log)
-        port = self._process.stdout.readline().strip()
-        assert port, self.log
-        self.url = f"http://127.0.0.1:{port}"
-        self.http = httpx.Client(base_url=self.url, timeout=30)
+        with ExitStack() as starting:
+            self.memory = starting.enter_context(memoranda.open(self.db))
+            with self._log.open("wb") as log:
+                given = json.dumps({"db": str(self.db), **settings})
+                self._process = starting.enter_context(
+                    warm_memoranda.run_fork(given, program=_SCRIPT, warmth="server", stderr=log)
+                )
+            port = self._process.stdout.readline().strip()
+            assert port, self.log
+            self.url = f"http://127.0.0.1:{port}"
+            self.http = starting.enter_context(httpx.Client(base_url=self.url, timeout=30))
+            self._closing = starting.pop_all()
 
     @property
     def log(self) -> str:
@@ -61,10 +66,9 @@ class Site:
 
     def stop(self) -> None:
         """End the process by its id."""
-        self.http.close()
-        self._process.terminate()
-        self._process.communicate(timeout=30)
-        self.memory.close()
+        with self._closing:
+            self._process.terminate()
+            self._process.wait(30)
 
 
 @pytest.fixture(scope="module")

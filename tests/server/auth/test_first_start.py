@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from processes import run_process
 
 FACTS = "/api/v1/memory/facts"
 
@@ -23,13 +25,15 @@ class Serving:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
         self._log = folder / "serve.log"
         arguments = ("serve", "--port", "0", "--db", str(folder / "memory.db"), "--workers", str(workers), "--json")
+        self._closing = ExitStack()
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "memoranda.cli", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**clean, **environment},
+            self._process = self._closing.enter_context(
+                run_process(
+                    [sys.executable, "-m", "memoranda.cli", *arguments],
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env={**clean, **environment},
+                )
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -47,10 +51,9 @@ class Serving:
 
     def stop(self) -> int:
         """End it by its process id and return how it left."""
-        if self._process.poll() is None:
+        with self._closing:
             self._process.terminate()
-        self._process.communicate(timeout=30)
-        return self._process.returncode
+            return self._process.wait(30)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 from added import add_entry
+from processes import run_process
 
 from memoranda.errors import Corrupt, LimitExceeded
 from memoranda.model.entry import Calibration, Collection, Entry, Shelf, Space
@@ -58,9 +59,8 @@ def test_another_process_sees_what_changed_and_is_seen(tmp_path: Path):
     path = str(tmp_path / "m.db")
     with SqliteStore(path) as store:
         store.transact(add)
-        with subprocess.Popen(
-            [sys.executable, "-c", ANOTHER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as child:
+        command = [sys.executable, "-c", ANOTHER, path]
+        with run_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
             assert child.stdin is not None and child.stdout is not None
             assert child.stdout.readline().strip() == str(store.read(lambda rows: rows.shelf_state(SHELF)))
             store.transact(add)

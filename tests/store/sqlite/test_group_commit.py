@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
+from processes import run_process
 
 from memoranda.errors import Busy, Corrupt
 from memoranda.model.event import event_body
@@ -302,7 +303,7 @@ def test_a_lock_held_elsewhere_is_busy_and_can_be_tried_again(tmp_path: Path):
     with SqliteStore(path, busy_timeout=0.1) as store:
         store.transact(increment)
         command = [sys.executable, "-c", HOLD, path]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        with run_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdin and other.stdout
             assert other.stdout.readline() == "held\n"
             raised = together(*[lambda: store.transact(increment)] * 3)

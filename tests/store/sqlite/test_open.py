@@ -6,12 +6,13 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
 import pytest
+from processes import run_process
 
 from memoranda.errors import Busy, Corrupt, ForeignDatabase, MigrationNeeded, StorageError, Unavailable
 from memoranda.model.event import event_body
@@ -200,18 +201,18 @@ with SqliteStore(sys.argv[1]) as store:
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_four_processes_may_create_one_file_at_once(path: str, attempt: int):
-    children = [
-        subprocess.Popen([sys.executable, "-c", OPEN_AND_WRITE, path, f"k{number}"], stdin=subprocess.PIPE)
-        for number in range(4)
-    ]
-    for child in children:  # all have started, and wait for this line
-        assert child.stdin
-        child.stdin.write(b"\n")
-        child.stdin.flush()
-    for child in children:
-        assert child.stdin
-        child.stdin.close()
-    assert [child.wait(30) for child in children] == [0, 0, 0, 0]
+    with ExitStack() as running:
+        children = [
+            running.enter_context(
+                run_process([sys.executable, "-c", OPEN_AND_WRITE, path, f"k{number}"], stdin=subprocess.PIPE)
+            )
+            for number in range(4)
+        ]
+        for child in children:  # all have started, and wait for this line
+            assert child.stdin
+            child.stdin.write("\n")
+            child.stdin.flush()
+        assert [child.wait(30) for child in children] == [0, 0, 0, 0]
     with SqliteStore(path) as store:
         assert store.check() == []
         assert len(store.read(lambda rows: list(rows.facts(FactQuery(Scope(), active_at=NOON))))) == 4
