@@ -86,10 +86,10 @@ reference: $(READY) ## generate the OpenAPI document, the sync client, the types
 	$(BIN)/python tools/async_types.py
 	$(BIN)/python tools/reference.py
 
-fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: five times, with new random input each time)
+fuzz: $(READY) ## the tests marked slow or deep, at full depth (ROUNDS=5: five times, with new random input each time)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
 	    echo "round $$round of $(ROUNDS)"; \
-	    MEMORANDA_DEPTH=deep $(PYTEST) -m slow $(ARGS); \
+	    MEMORANDA_DEPTH=deep $(PYTEST) -m "slow or deep" $(ARGS); \
 	    round=$$((round + 1)); \
 	done
 

@@ -19,8 +19,8 @@ from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Trial, sweep
 from memoranda.testing.faults import ErrorName
 
-STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 7
-"""At ordinary depth every seventh point is tried, each series beginning at another one."""
+STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 13
+"""At ordinary depth every thirteenth point is tried, each series beginning at another one."""
 
 
 class Statements:

@@ -243,6 +243,6 @@ def test_a_step_that_is_half_done_is_found_out(life: Life, tmp_path: Any, monkey
 
     monkeypatch.setitem(globals(), "remember", one_by_one)
     with pytest.raises(AssertionError, match="and not one of"):
-        sweep(life.run, life.check, disk=life.disk, errors=["full"], expected=(StorageError,), most=400)
+        sweep(life.run, life.check, disk=life.disk, errors=["full"], expected=(StorageError,), most=400, step=11)
     assert life.memory is not None
     life.memory.close()

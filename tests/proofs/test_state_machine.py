@@ -6,6 +6,7 @@ that shares no code with it, `Oracle`, says what plain facts must be.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from memoranda.store.memory import MemoryStore
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import CountingIds, FakeClock
 
+DEEP = os.environ.get("MEMORANDA_DEPTH") == "deep"
 TICK = timedelta(microseconds=1)
 
 SCOPES = [
@@ -550,5 +552,6 @@ def dump(rows: Reader) -> dict[str, bytes]:
     return {f"{where} {what}": canonical(part) for where, parts in whole.items() for what, part in parts.items()}
 
 
-SideBySide.TestCase.settings = settings()
+# A step looks at everything, so fewer examples than of other properties have to do at ordinary depth.
+SideBySide.TestCase.settings = settings() if DEEP else settings(max_examples=12)
 TestSideBySide = pytest.mark.slow(SideBySide.TestCase)

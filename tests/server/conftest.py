@@ -125,10 +125,11 @@ def someone(served: Served, newcomer: str) -> httpx.Client:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Start servers of one's own."""
+    """Start servers of one's own; one that is told how many workers it has starts from nothing, as users start it."""
     started: list[Served] = []
 
-    def begin(*flags: str, db: Path | None = None, warm: bool = False, **variables: str) -> Served:
+    def begin(*flags: str, db: Path | None = None, **variables: str) -> Served:
+        warm = "--workers" not in flags
         started.append(Served(db or tmp_path / "memory.db", *flags, warm=warm, **variables))
         return started[-1]
 

@@ -44,7 +44,7 @@ def lines(ctx, value):
 
 
 THOROUGH = settings(
-    max_examples=300 if DEEP else 6,
+    max_examples=300 if DEEP else 3,
     suppress_health_check=list(HealthCheck),
     deadline=None,
     phases=[Phase.generate],

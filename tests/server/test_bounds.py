@@ -95,10 +95,10 @@ def test_every_list_that_can_be_large_is_bounded(server):
 
 def test_others_are_served_while_a_large_answer_is_made(server):
     """To compress it on the event loop held up everybody for as long as that takes."""
-    sent = noise(40 * MEGABYTE).encode()
+    sent = noise(10 * MEGABYTE).encode()
     begun = time.perf_counter()
     zlib.compress(sent, 6)
-    compressing = time.perf_counter() - begun
+    compressing = 4 * (time.perf_counter() - begun)  # of the whole history
     ada = server.client(server.key_for("ada"))
     waited, over = [], threading.Event()
 
@@ -207,7 +207,7 @@ def test_the_blocks_of_many_agents_come_in_pages(served):
 def test_a_recall_too_large_for_one_answer_goes_on(served):
     someone = served.client(served.key_for("reader"))
     for number in range(30):
-        body = {"content": f"note {number} " + "x" * 60_000}
+        body = {"content": f"note {number} " + "x " * 30_000}
         assert someone.post(f"{API}/collections/long/remember", json=body).status_code == 201
     asked = {"query": "", "limit": 30}
     first = someone.post(f"{API}/collections/long/recall", json=asked).json()

@@ -297,7 +297,7 @@ def test_several_workers_answer_over_one_file_and_a_dead_one_is_replaced(start):
 
     def write(part: int) -> None:
         own = one.client()
-        for number in range(part * 1_000, part * 1_000 + 150):
+        for number in range(part * 1_000, part * 1_000 + 70):
             try:
                 answer = own.put(f"{FACTS}/w{number}", json={"value": number})
             except httpx.TransportError:
@@ -305,7 +305,7 @@ def test_several_workers_answer_over_one_file_and_a_dead_one_is_replaced(start):
             if answer.status_code == 200:
                 with lock:
                     kept[number] = answer.json()["version"]
-                    if len(kept) == 100:
+                    if len(kept) == 50:
                         enough.set()
 
     writers = [threading.Thread(target=write, args=(part,)) for part in range(4)]
@@ -318,7 +318,7 @@ def test_several_workers_answer_over_one_file_and_a_dead_one_is_replaced(start):
     os.kill(workers[0], signal.SIGKILL)
     for writer in writers:
         writer.join(100)
-    assert len(kept) > answered + 100  # the other one went on
+    assert len(kept) > answered + 50  # the other one went on
     reader = one.client()
     for number, version in kept.items():
         found = reader.get(f"{FACTS}/w{number}")

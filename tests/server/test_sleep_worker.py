@@ -56,7 +56,7 @@ def counted(served: Any, name: str) -> int:
 
 
 def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_alone(start, agents):
-    awake = start("--no-sleep", warm=True, **SOON, **agents)
+    awake = start("--no-sleep", **SOON, **agents)
     ada = awake.key_for("ada")
     ben = awake.key_for("ben", tenant="orchard")
     chat(awake.client(ada), "I live in Aveiro.")
@@ -65,7 +65,7 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
     assert awake.client(ada).get(CORE).status_code == 404
     assert awake.stop() == 0
 
-    asleep = start(warm=True, **SOON, **agents)
+    asleep = start(**SOON, **agents)
     assert "Aveiro" in until(lambda: core_of(asleep.client(ada)))
     assert "pears" in until(lambda: core_of(asleep.client(ben)))
     chat(asleep.client(ada), "I've moved to Braga.")
@@ -76,7 +76,7 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
 
 
 def test_a_hostile_message_holds_up_neither_the_server_nor_its_end(start, agents):
-    served = start(warm=True, MEMORANDA_SHUTDOWN_TIMEOUT="5", **SOON, **agents)
+    served = start(MEMORANDA_SHUTDOWN_TIMEOUT="5", **SOON, **agents)
     client = served.client(served.key_for("ada"))
     chat(client, "-" * 64_000)
     assert until(lambda: counted(served, 'memoranda_slept_total{outcome="done"}'), seconds=20)
@@ -90,7 +90,7 @@ def test_a_hostile_message_holds_up_neither_the_server_nor_its_end(start, agents
 
 def test_w4_what_fails_while_the_server_sleeps_is_seen_and_chat_goes_on(start, agents, tmp_path):
     # The parrot only repeats what it hears, which is not what a model is asked for here.
-    one = start(MEMORANDA_SLEEP_MODEL="demo:parrot", warm=True, **SOON, **agents)
+    one = start(MEMORANDA_SLEEP_MODEL="demo:parrot", **SOON, **agents)
     ada = one.client(one.key_for("ada"))
     assert counted(one, 'memoranda_slept_total{outcome="failed"}') == 0
     chat(ada, "I live in Aveiro.")
