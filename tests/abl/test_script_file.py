@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.abl.scripts import Answer, Wording, read_scripts
+from memoranda.abl.scripts import Answer, read_scripts
 from memoranda.errors import SourceError
+from memoranda.lang.scripts import Wording
 
 WHOLE = """\
 agent: desk.abl

@@ -15,6 +15,7 @@ from memoranda.chat.conversation import conversation_scope
 from memoranda.model.policy import OWNER, Policy, Rule
 from memoranda.sleep import jobs, run_sleep_time
 from memoranda.sleep.jobs import KIND
+from memoranda.testing.conformance.base import present
 
 KEEPER = {
     "type": "object",
@@ -463,7 +464,8 @@ def test_a_conversation_is_read_and_what_it_taught_is_taken_back(house: Any) -> 
 def test_a_job_that_was_given_up_is_told_and_can_be_tried_again(house: Any) -> None:
     house.talk("ada", "I prefer tea.")
     scope = conversation_scope(house.memory, "ada", "chat")
-    job = jobs.lease(house.memory, jobs.enqueue(house.memory, scope, KIND, mark=2), worker="test")
+    waiting = present(jobs.enqueue(house.memory, scope, KIND, mark=2))
+    job = present(jobs.lease(house.memory, waiting, worker="test"))
     jobs.fail(house.memory, job, ValueError("the kettle is cold"), most_attempts=1)
     visitor = house.visitor()
     assert "could not be consolidated" in visitor.read("")

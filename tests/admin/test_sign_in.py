@@ -113,7 +113,7 @@ def test_a_key_that_is_revoked_ends_its_sessions_at_once(house: Any) -> None:
 def test_a_cookie_that_somebody_made_up_opens_nothing(house: Any) -> None:
     real = cookie_of(house.visitor())
     for secret, status in ((real, 200), (real[:-1], 303), ("", 303), ("x" * 5_000, 303), ("é", 303)):
-        sent = {"Cookie": f"{COOKIE}={secret}".encode()}
+        sent = {b"Cookie": f"{COOKIE}={secret}".encode()}
         assert httpx.get(f"{house.address}/admin", headers=sent).status_code == status
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from memoranda.mashin.contracts import contract
 from memoranda.mashin.expression.compiler import Programs
 from memoranda.mashin.parser import read
 from memoranda.mashin.runtime.steps import Question, converse
+from memoranda.testing.conformance.base import present
 
 NAME = "anthropic:claude-sonnet-4-6"
 HELLO = (Said("user", "Hello"),)
@@ -224,7 +226,7 @@ def test_a_question_of_a_machine_is_answered_over_the_wire_with_a_tool_and_a_cor
         'ask roofer, using: "anthropic:claude-sonnet-4-6"\n  with task "go"\n  returns\n    tiles as integer, min: 1\n'
     )
     reading = read(text, fragment=True)
-    step = reading.document.implements.body[0]
+    step: Any = present(reading.document.implements).body[0]
     shape = contract(step.returns, Programs(Diagnostics(reading.source)), complete=True)
     anthropic.waiting += [
         claude.calls(("roof_look", {"house": "7"})),

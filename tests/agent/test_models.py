@@ -154,7 +154,8 @@ def test_a_test_model_calls_tools_and_gives_values():
     model = connect(TestModel())
     [call] = model.reply(Ask("", (Said("user", "go"),), tools=(ROOMS,))).calls
     assert (call.name, list(call.arguments)) == ("rooms.find", ["city"])
-    assert type(model.reply(Ask("", (Said("user", "go"),), schema=NIGHTS)).value["nights"]) is int
+    reply = model.reply(Ask("", (Said("user", "go"),), schema=NIGHTS))
+    assert reply.value is not None and type(reply.value["nights"]) is int
     assert connect(TestModel(custom_output_text="Hi")).reply(HELLO).text == "Hi"
     assert connect("test").reply(HELLO).text
 

@@ -183,10 +183,15 @@ def test_a_function_that_streams_is_heard_and_its_thinking_is_not():
         yield {2: DeltaToolCall("rooms_find", '{"city": ', tool_call_id="c1")}
         yield {2: DeltaToolCall(json_args='"Porto"}', tool_call_id="c1")}
 
-    model = connect(FunctionModel(stream_function=speak))
+    model = streaming(FunctionModel(stream_function=speak))
     *words, reply = model.stream(WITH_ROOMS)
     assert words == ["One", " moment."]
     assert (reply.text, reply.calls) == ("One moment.", (ToolCall("c1", "rooms.find", {"city": "Porto"}),))
+
+
+def streaming(model: object) -> Any:
+    """Return a model that can stream, which not every model can."""
+    return connect(model)
 
 
 def whole(messages: Any, info: Any) -> ModelResponse:
@@ -199,9 +204,9 @@ def whole(messages: Any, info: Any) -> ModelResponse:
     ids=["function", "wrapped", "fallback"],
 )
 def test_a_model_that_cannot_stream_is_heard_at_once(model):
-    [reply] = connect(model).stream(HELLO)
+    [reply] = streaming(model).stream(HELLO)
     assert reply.text == "All at once."
-    *words, reply = connect(TestModel(custom_output_text="Word by word.")).stream(HELLO)
+    *words, reply = streaming(TestModel(custom_output_text="Word by word.")).stream(HELLO)
     assert len(words) > 1 and "".join(words) == reply.text == "Word by word."
 
 

@@ -61,7 +61,8 @@ class BlocksBesideADictionary(RuleBasedStateMachine):
 
     @rule(owner=owners, block=types, text=texts)
     def update(self, owner: Any, block: BlockType, text: str) -> None:
-        place, current = (owner, block), self.standing.get((owner, block))
+        place: Place = (owner, block)
+        current = self.standing.get(place)
         stamp = current.updated_at if current else None
         entries = sum(bool(line.strip()) for line in text.split("\n"))
         if len(text) > (4_000 if block == "core" else 8_000) or (block == "core" and entries > 20):
@@ -86,7 +87,8 @@ class BlocksBesideADictionary(RuleBasedStateMachine):
 
     @rule(owner=owners, block=types)
     def undo(self, owner: Any, block: BlockType) -> None:
-        place, current = (owner, block), self.standing.get((owner, block))
+        place: Place = (owner, block)
+        current = self.standing.get(place)
         earlier = self.texts.get(place, [])[: -1 if current else None]
         stamp = current.updated_at if current else None
         if earlier:

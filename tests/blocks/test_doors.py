@@ -70,7 +70,7 @@ def test_the_blocks_of_a_users_agents_are_found_by_their_key(tmp_path: Path) -> 
         f"EXPLAIN QUERY PLAN {SQL['list_facts_named']}", ("default", "blocks.core", "user:ada/", "user:ada0", -1)
     ).fetchall()
     connection.close()
-    said = " ".join(row[3] for row in plan)
+    said = " ".join(str(row[3]) for row in plan)
     assert "USING INDEX facts_by_key (tenant=? AND key=? AND scope>? AND scope<?)" in said
     assert "TEMP B-TREE" not in said
 

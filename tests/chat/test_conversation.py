@@ -21,7 +21,7 @@ from memoranda.chat.conversation import (
     read_conversation,
     read_history,
 )
-from memoranda.chat.open_turn import begin_turn
+from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.chat.prompt import messages_of
 from memoranda.chat.turn import chat
 from memoranda.testing import FakeClock
@@ -176,7 +176,7 @@ def test_wherever_a_turn_broke_off_every_call_has_its_result_right_after_it(brok
             drafts=[Draft(kind="user", text="Ring")],
             lease=60,
         )
-        assert turn is not None
+        assert isinstance(turn, OpenTurn)
         turn.add(broken)
         turn.answer("Done", Usage())
         messages = messages_of(read_history(memory, "ada", "c1").parts)

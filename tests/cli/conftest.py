@@ -94,7 +94,7 @@ def change_a_byte(file: str | Path, position: int, *, old: bytes = b'"owner"', n
     """Edit what an event of the ledger says, behind everybody's back."""
     connection = apsw.Connection(str(file))
     [(body,)] = connection.execute("SELECT body FROM events WHERE position = ?", (position,)).fetchall()
-    assert old in body
+    assert isinstance(body, bytes) and old in body
     connection.execute("UPDATE events SET body = ? WHERE position = ?", (body.replace(old, new), position))
     connection.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def entries(cli, *options: str) -> list[dict]:
     return cli("entries", *IN_DOCS, *options, "--json").json
 
 
-def contents(cli, *options: str) -> list[object]:
+def contents(cli, *options: str) -> list[Any]:
     return [entry["content"] for entry in entries(cli, *options)]
 
 

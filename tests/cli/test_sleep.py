@@ -8,7 +8,7 @@ import pytest
 
 import memoranda
 from memoranda.chat.conversation import Draft, Usage, read_history
-from memoranda.chat.open_turn import begin_turn
+from memoranda.chat.open_turn import OpenTurn, begin_turn
 
 
 def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:
@@ -25,6 +25,7 @@ def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:
             drafts=[draft],
             lease=60,
         )
+        assert isinstance(turn, OpenTurn)
         turn.answer("Noted.", Usage())
 
 

@@ -288,7 +288,7 @@ class RemoteScope:
     def list(self, prefix: str = "", *, after: str = "", **options: Any) -> list[Fact]:
         if after:
             cannot("pages go on from a cursor, not from a key")
-        found = self._client.facts.list(prefix or None, scope=self._below, **options)
+        found = self._client.facts.list(prefix, scope=self._below, **options)
         return [_fact(fact, self._names) for fact in found]
 
     def history(self, key: str) -> list[Revision]:

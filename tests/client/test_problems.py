@@ -54,7 +54,7 @@ def test_a_conflict_of_blocks_carries_the_stamp_as_a_moment(client: Any, loopbac
     ],
 )
 def test_a_code_of_a_newer_server_counts_by_its_status(
-    client: Any, loopback: LoopbackServer, status: int, kind: type[Exception]
+    client: Any, loopback: LoopbackServer, status: int, kind: type[memoranda.MemorandaError]
 ) -> None:
     loopback.default = problem(status, "made_up_later", "news", headers={"x-request-id": "req-9"})
     with pytest.raises(kind) as raised:

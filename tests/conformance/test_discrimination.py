@@ -372,7 +372,7 @@ class _Outcomes:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         # To render the failures takes longer than all the rest, and nobody reads them.
-        item.repr_failure = lambda *_: "failed"
+        setattr(item, "repr_failure", lambda *_: "failed")  # noqa: B010 (a method of the class, for this item only)
 
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
         unwanted = self._wanted and isinstance(collector, pytest.Class) and name not in self._wanted

@@ -318,7 +318,8 @@ def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of ABL use, with their severities."""
     found: dict[str, set[str]] = {}
     # What every language that nests by indentation says of its layout, ABL says too; and what all files of tests say.
-    for path in (*SOURCE.rglob("*.py"), *(Path(one.__file__) for one in (layout, faults_of_all, unreadable, reader))):
+    shared = [Path(str(one.__file__)) for one in (layout, faults_of_all, unreadable, reader)]
+    for path in (*SOURCE.rglob("*.py"), *shared):
         # What a turn notes is a trace, not a diagnostic.
         if "runtime" in path.parts:
             continue

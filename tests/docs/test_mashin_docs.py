@@ -297,7 +297,7 @@ def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of mashin use, with their severities."""
     found: dict[str, set[str]] = {}
     # What every language that nests by indentation says of its layout, mashin says too.
-    shared = [Path(module.__file__) for module in (layout, faults_of_all, parsing)]
+    shared = [Path(str(module.__file__)) for module in (layout, faults_of_all, parsing)]
     for path in (*SOURCE.rglob("*.py"), *shared):
         # What a run notes is an event, not a diagnostic.
         if "runtime" in path.parts:

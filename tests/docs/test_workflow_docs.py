@@ -65,7 +65,7 @@ def samples(page: Path) -> list[tuple[str, int]]:
             found.append((block.text, block.line))
         elif block.mark == "python" and ">>>" not in block.text:
             texts = [one for one in ast.walk(ast.parse(block.text)) if isinstance(one, ast.Constant)]
-            found += [(one.value, block.line + one.lineno - 1) for one in texts if is_whole(one.value)]
+            found += [(str(one.value), block.line + one.lineno - 1) for one in texts if is_whole(one.value)]
     return found
 
 

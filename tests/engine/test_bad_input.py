@@ -426,7 +426,8 @@ def test_the_most_distant_moments_can_be_asked_about(memory: memoranda.Memory, m
 
 @pytest.mark.parametrize("argument", ["after", "domain", "prefix"])
 def test_arguments_of_a_list_are_text(memory: memoranda.Memory, argument: str) -> None:
-    for value in (5, b"x", object()):
+    wrong: tuple[Any, ...] = (5, b"x", object())
+    for value in wrong:
         refused(memory, lambda value=value: memory.scope(user="ada").list(**{argument: value}))
 
 
@@ -619,9 +620,12 @@ class _Named(str):
 
 def test_the_name_of_a_collection_is_refused_however_often_a_like_one_was_good(memory: memoranda.Memory) -> None:
     ada = memory.scope(user="ada")
+    wrong: tuple[Any, ...] = (
+        1, True, 1.0, None, b"1", ["1"], {"1"}, "", " 1", "1.", "a..b", "\u200b", "n" * 257
+    )  # fmt: skip
     for _ in range(2):
         ada.remember("The kiln is warm", collection="1")
         assert [one.content for one in ada.entries(collection=_Named("1"))] == ["The kiln is warm"]
-        for name in (1, True, 1.0, None, b"1", ["1"], {"1"}, "", " 1", "1.", "a..b", "\u200b", "n" * 257):
+        for name in wrong:
             refused(memory, lambda name=name: ada.remember("The kiln is warm", collection=name))
         refused(memory, lambda: ada.remember("The kiln is warm", collection=_Named("1 ")))

@@ -346,7 +346,7 @@ def test_the_attack_is_answered_and_nothing_is_kept_of_it(tmp_path) -> None:
         assert scope.get("plain") is None
         assert scope.set("trap", nested(61, {})).version == 1
         scope.update("trap", lambda value: nested(60, {}))
-        assert scope.get("trap").value == nested(60, {})
+        assert scope.value("trap") == nested(60, {})
 
 
 def big_expression(depth: int) -> Any:
@@ -376,7 +376,7 @@ def test_others_write_while_a_long_check_is_done(tmp_path) -> None:
             memory.scope(user="bob").set("plain", count)
             longest, count = max(longest, time.monotonic() - began), count + 1
         writer.join()
-        assert memory.scope(user="ada").get("sum").value == value
+        assert memory.scope(user="ada").value("sum") == value
         # A write that waits for the check takes nearly as long as the check.
         assert longest < took[0] / 2, (longest, took[0], count)
 
@@ -424,7 +424,7 @@ def test_a_batch_that_merges_into_one_record_many_times_is_checked_each_time(tmp
         with memory.batch() as batch:
             for depth in range(30, 38):
                 batch.set(scope, "sum", expression(depth, 1))
-        assert scope.get("sum").value == {**expression(37, 1), "note": "none"}
+        assert scope.value("sum") == {**expression(37, 1), "note": "none"}
 
 
 def test_a_stored_definition_that_would_be_refused_today_is_loaded_and_bounded(tmp_path, monkeypatch) -> None:

@@ -255,6 +255,7 @@ def test_a_repair_goes_from_the_letter_to_the_day_of_the_visit(memory: memoranda
     clock.advance(DAY)
     kit = {"actions": [ACTIONS], "workflows": [FOLDER / "repair_visit.yaml"]}
     run = memoranda.workflow.find(memory, run.id, **kit).deliver("yes, please")
+    assert run.waiting is not None and run.waiting.run is not None
     visit = memory.runs.get(run.waiting.run)
     assert (run.status, visit.program, visit.parent) == ("waiting", "repair_visit", run.id)
     clock.advance(2 * DAY)

@@ -13,7 +13,7 @@ import pytest
 import memoranda
 from memoranda import Denied, Memory, Policy
 from memoranda.chat.conversation import Draft, Usage, read_history
-from memoranda.chat.open_turn import begin_turn
+from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.model.scope import Scope
 from memoranda.sleep import extract_by_rules, jobs, worker
 from memoranda.testing import FakeClock
@@ -110,6 +110,7 @@ def owner(tmp_path: Path) -> Iterator[Memory]:
         turn = begin_turn(
             memory, "ada", "c1", history=history, agent_id="desk", message_id="m", drafts=[draft], lease=60
         )
+        assert isinstance(turn, OpenTurn)
         turn.answer("Noted.", Usage())
         jobs.enqueue(memory, CHAT, "tidy", mark=1)
         clock.advance(300)

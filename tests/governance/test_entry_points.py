@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -262,7 +263,7 @@ def public_methods() -> set[str]:
 
 
 def commands() -> set[str]:
-    root = get_command(app)
+    root: Any = get_command(app)
     context = click.Context(root, info_name="memoranda")
     names = set()
     for name in root.list_commands(context):

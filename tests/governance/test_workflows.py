@@ -975,7 +975,9 @@ def test_an_input_that_is_too_large_or_too_deep_begins_no_run(load: Load, memory
     deep: Any = "x"
     for _ in range(memory.limits.depth + 1):
         deep = [deep]
-    for bad in ({"text": "x" * memory.limits.value_bytes}, {"text": deep}, {"text": float("nan")}, {5: "x"}):
+    large = "x" * memory.limits.value_bytes
+    wrong: tuple[Any, ...] = ({"text": large}, {"text": deep}, {"text": float("nan")}, {5: "x"})
+    for bad in wrong:
         with pytest.raises(memoranda.UsageError):
             load().run(bad, owner="nora")
     assert memory.runs.list() == []

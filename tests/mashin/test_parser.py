@@ -20,6 +20,7 @@ from memoranda.mashin.document import (
     value_of,
 )
 from memoranda.mashin.parser import parse_document, parse_fragment, read
+from memoranda.testing.conformance.base import present
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.mashin").read_text()
 STEP = "  implements\n    compute one\n      1\n"
@@ -51,7 +52,7 @@ def test_a_machine_has_a_name_and_a_title(everything: Document) -> None:
 
 
 def test_fields_have_types_and_modifiers(everything: Document) -> None:
-    question, category, tags, amounts, options, urgency = everything.accepts or ()
+    question, category, tags, amounts, options, urgency = present(everything.accepts)
     assert question.required and question.description is not None
     assert question.description.text == "What the person asks"
     assert [(one.key.text, one.value.text) for one in question.constraints] == [("max_length", "500")]
@@ -64,14 +65,14 @@ def test_fields_have_types_and_modifiers(everything: Document) -> None:
 
 
 def test_an_output_can_come_from_a_step(everything: Document) -> None:
-    sources = (everything.responds or ())[1]
+    sources = present(everything.responds)[1]
     assert sources.source is not None and sources.source.text == "collect_sources"
 
 
 @pytest.mark.parametrize("modifier", [", is required", ", required", " is required", " required"])
 def test_a_field_is_required_in_every_spelling(modifier: str) -> None:
-    (field,) = machine(f"  accepts\n    a as text{modifier}\n").accepts or ()
-    (other,) = machine("  accepts\n    a as text\n").accepts or ()
+    (field,) = present(machine(f"  accepts\n    a as text{modifier}\n").accepts)
+    (other,) = present(machine("  accepts\n    a as text\n").accepts)
     assert field.required and not other.required
 
 

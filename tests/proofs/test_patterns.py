@@ -214,7 +214,8 @@ def _written_in_functions() -> Iterator[Found]:
                 use = CALLS[call.func.attr]
                 place = f"{file}:{function.name}"
                 if isinstance(call.args[0], ast.Constant):
-                    yield Found(place, re.compile(call.args[0].value), (use,) if use else ALL)
+                    written: Any = call.args[0].value
+                    yield Found(place, re.compile(written), (use,) if use else ALL)
                 elif place in MADE_OF_TEXT:
                     yield Found(place, MADE_OF_TEXT[place], (use,) if use else ALL)
                 else:
@@ -276,5 +277,6 @@ def _uses_of(file: str, name: str) -> tuple[Use, ...]:
         for node in ast.walk(_tree(file))
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
-    uses = {CALLS.get(called.get(id(node), ""), None) for node in loads}
-    return ALL if not uses or None in uses or not name.startswith("_") else tuple(use for use in uses if use)
+    uses = [CALLS.get(called.get(id(node), "")) for node in loads]
+    known: list[Use] = [use for use in dict.fromkeys(uses) if use is not None]
+    return ALL if not uses or None in uses or not name.startswith("_") else tuple(known)

@@ -60,7 +60,7 @@ class Agent:
 
 def test_each_step_of_another_process_is_seen_at_once(path: str, memory: Memory, run_child: RunChild):
     other, ada = Agent(run_child, path), memory.scope(user="ada")
-    where = {"collection": "notes"}
+    where: dict[str, Any] = {"collection": "notes"}
 
     def sees(*contents: str) -> None:
         """It finds these, and nothing that is gone takes a place of theirs."""

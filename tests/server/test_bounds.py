@@ -14,6 +14,7 @@ import time
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -133,8 +134,9 @@ def test_what_is_large_is_compressed_beside_the_event_loop():
     async def run() -> None:
         nonlocal turns
         handler = SimpleNamespace(opt={})
-        scope = {"type": "http", "headers": [(b"accept-encoding", b"gzip")], "route_handler": handler}
-        answering = asyncio.ensure_future(compress(app)(scope, None, note))
+        scope: Any = {"type": "http", "headers": [(b"accept-encoding", b"gzip")], "route_handler": handler}
+        receive: Any = None
+        answering = asyncio.ensure_future(compress(app)(scope, receive, note))
         while not answering.done():
             turns += 1
             await asyncio.sleep(0.001)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -59,7 +60,7 @@ def test_the_bare_address_tells_programs_where_things_are(served, accept):
 
 def test_a_server_whose_store_does_not_answer_is_up_but_not_ready(tmp_path):
     memory = memoranda.open(tmp_path / "memory.db")
-    app = create_app(Settings(), memory)
+    app: Any = create_app(Settings(), memory)
 
     async def ask(path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://memory") as client:
@@ -78,7 +79,7 @@ def test_a_server_whose_threads_all_wait_for_models_is_ready_all_the_same(tmp_pa
     told = threading.Event()
 
     async def ask_meanwhile() -> tuple[int, bool]:
-        app = create_app(Settings(threads=1, sleep=False), memory)
+        app: Any = create_app(Settings(threads=1, sleep=False), memory)
         async with app.lifespan(), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m") as client:
             turn = asyncio.get_running_loop().run_in_executor(None, told.wait, 60)
             try:
@@ -205,8 +206,8 @@ def test_a_server_that_is_told_to_stop_answers_what_is_under_way(start):
 
 def blocks(pid, number):
     """Say whether a process has a signal blocked."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(re.search(r"^SigBlk:\s+(\w+)$", status, re.MULTILINE)[1], 16) & 1 << (number - 1))
+    blocked = re.search(r"^SigBlk:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return blocked is not None and bool(int(blocked[1], 16) & 1 << (number - 1))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

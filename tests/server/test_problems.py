@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -28,7 +29,10 @@ def test_every_error_has_a_status_and_every_status_an_error():
     assert ours == set(STATUSES)
 
 
-@pytest.mark.parametrize("kind", sorted(tree(errors.UsageError), key=lambda kind: kind.code))
+MISTAKES = sorted(tree(errors.UsageError), key=lambda kind: kind.code)
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
 def test_whatever_is_wrong_with_a_call_is_the_callers_to_mend(kind):
     assert STATUSES[kind.code] == 422
 
@@ -131,7 +135,7 @@ def test_a_condition_that_nothing_would_be_held_to_is_refused_and_nothing_is_wri
 def test_what_nobody_foresaw_is_in_the_log_with_where_it_happened_and_not_in_the_answer(monkeypatch, caplog):
     with memoranda.open(":memory:") as memory:
         key = create_key(memory, tenant="default", user="ada", role="member").token
-        app = create_app(Settings(db=":memory:", sleep=False), memory)
+        app: Any = create_app(Settings(db=":memory:", sleep=False), memory)
         monkeypatch.setattr(ScopedMemory, "history", lambda self, key, **options: 1 // 0)
 
         async def ask(path: str) -> httpx.Response:

@@ -6,7 +6,7 @@ import pytest
 
 import memoranda
 from memoranda.chat.conversation import Draft, Usage, read_history
-from memoranda.chat.open_turn import begin_turn
+from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.sleep import run_sleep_time
 
 API = "/api/v1"
@@ -38,6 +38,7 @@ def learn(served, tenant):
                         drafts=[Draft(kind="user", text=line)],
                         lease=60,
                     )
+                    assert isinstance(turn, OpenTurn)
                     turn.answer("Noted.", Usage())
                     run_sleep_time(memory, id, user=user)
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from typing import Any
 
 import apsw
 import httpx
@@ -43,14 +44,15 @@ class Site:
         self.ids = WatchedIds()
         self.memory = memoranda.open(path, ids=self.ids)
         self.key = create_key(self.memory, tenant="default", user="ada", role="member").token
-        self.app = create_app(Settings(sleep=False), self.memory)
+        self.app: Any = create_app(Settings(sleep=False), self.memory)
 
     def commits_take(self, seconds: float) -> None:
         """Make the store believe that its disk is so slow."""
         company = BatchWait()
         for _ in range(2):
             company.note_commit(together=1, meanwhile=0, seconds=seconds)
-        self.memory._gate._store._writer._batch_wait = company
+        store: Any = self.memory._gate._store
+        store._writer._batch_wait = company
 
     def ask(self, talk: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -99,7 +101,8 @@ def test_a_lone_small_write_is_done_on_the_loop(site: Site):
     site.ask(talk)
     ada = site.memory.scope(user="ada")
     assert ada.value("tea") == "green"
-    assert ada.blocks.get("core").content == "likes green tea"
+    block = ada.blocks.get("core")
+    assert block is not None and block.content == "likes green tea"
     assert site.memory.ledger.verify().ok
 
 

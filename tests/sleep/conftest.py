@@ -36,7 +36,7 @@ class Talk:
     def begin(self, *drafts: Draft, user: str = "ada", conversation: str = "c1", agent: str = "desk") -> OpenTurn:
         """Leave a reply unfinished."""
         self._count += 1
-        return begin_turn(
+        turn = begin_turn(
             self.memory,
             user,
             conversation,
@@ -46,6 +46,8 @@ class Talk:
             drafts=list(drafts),
             lease=10_000,
         )
+        assert isinstance(turn, OpenTurn)
+        return turn
 
     def __call__(self, *texts: str, answer: str = "Noted.", **where: Any) -> None:
         for text in texts:

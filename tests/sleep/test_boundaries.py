@@ -11,6 +11,7 @@ import pytest
 import memoranda
 from memoranda import Denied, Memory, Policy
 from memoranda.chat.conversation import Draft, Part, Usage
+from memoranda.chat.open_turn import OpenTurn
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
 from memoranda.sleep.consolidation import limit_to_user
@@ -57,6 +58,7 @@ def test_g3_the_same_user_in_two_tenants_is_two_users(tmp_path: Path, clock: Fak
                 drafts=[Draft(kind="user", text=f"I prefer {drink}.")],
                 lease=60,
             )
+            assert isinstance(turn, OpenTurn)
             turn.answer("Noted.", Usage())
         clock.advance(SETTLED)
         for memory, drink in ((north, "tea"), (south, "coffee")):

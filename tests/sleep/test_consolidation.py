@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES, check_content, lines_of
+from memoranda.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES, BlockType, check_content, lines_of
 from memoranda.model.fact import Origin, Revision
 from memoranda.model.scope import Scope
 from memoranda.sleep.consolidation import (
@@ -278,7 +278,7 @@ def test_whatever_is_learned_blocks_stay_within_limits_and_nobody_elses_line_goe
     core: str, archival: str, rounds: list[Learned]
 ) -> None:
     shelves: dict[Any, ScopeBlocks] = {**user(core, archival), "agent": ScopeBlocks(texts={"core": core})}
-    theirs = {
+    theirs: dict[tuple[Any, BlockType], list[Any]] = {
         (scope, block): [line for _, line in lines_of(text)]
         for scope, shelf in shelves.items()
         for block, text in shelf.texts.items()

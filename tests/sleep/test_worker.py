@@ -12,7 +12,15 @@ import pytest
 
 import memoranda
 from memoranda import Conflict, Denied, Memory, NotFound, Policy
-from memoranda.chat.conversation import Draft, Part, Usage, conversation_scope, list_conversations, read_conversation
+from memoranda.chat.conversation import (
+    Draft,
+    Part,
+    Usage,
+    conversation_scope,
+    list_conversations,
+    read_conversation,
+)
+from memoranda.chat.open_turn import OpenTurn
 from memoranda.model.block import CORE_CHARACTERS, CORE_ENTRIES
 from memoranda.sleep.extraction import Learned, Lesson, Standing, extract_by_rules
 from memoranda.sleep.jobs import MOST_ATTEMPTS, lease
@@ -538,6 +546,7 @@ def test_two_processes_consolidate_each_conversation_once(tmp_path: Path, run_ch
                 memory, "ada", f"c{number}", history=history, agent_id="desk", message_id="m",
                 drafts=[Draft(kind="user", text=f"I prefer tea number {number}.")], lease=60,
             )  # fmt: skip
+            assert isinstance(turn, OpenTurn)
             turn.answer("Noted.", Usage())
         script = """
             import sys, memoranda

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 
 class Asked(NamedTuple):
@@ -162,7 +162,7 @@ class LoopbackServer:
         self._thread.join()
         self._http.server_close()
 
-    def __enter__(self) -> LoopbackServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

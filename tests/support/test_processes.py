@@ -26,9 +26,10 @@ def test_a_process_is_over_and_its_pipes_are_closed_when_its_block_fails() -> No
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "begun\n"
         process.stdin.write("what nobody reads")
+        pipes = (process.stdin, process.stdout, process.stderr)
         raise KeyError("of the block")
     assert process.returncode == -signal.SIGKILL
-    assert process.stdin.closed and process.stdout.closed and process.stderr.closed
+    assert [one.closed for one in pipes] == [True, True, True]
 
 
 def test_a_process_that_has_ended_is_left_alone() -> None:

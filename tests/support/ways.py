@@ -201,7 +201,7 @@ def found_by_command(*arguments: str) -> Any:
 # writing
 
 
-def by_python(house: House, place: Place, value: Any) -> None:
+def by_python(house: House | _Elsewhere, place: Place, value: Any) -> None:
     handle = house.at(place)
     if place.kind == "record":
         handle.set(place.key, value, ttl=None if place.scope in SLUGS else HOUR)
@@ -729,7 +729,7 @@ def shared_by(writer: Way, reader: Way) -> list[tuple[Kind, ScopeName]]:
 def why_nothing(writer: Way, reader: Way) -> list[str]:
     """Return why a writer and a reader share nothing; where nobody knows why, it is a KeyError."""
     pairs = [(one, other) for one in writer.reach for other in reader.reach]
-    return list(dict.fromkeys(APART[pair] if pair in APART else APART[pair[::-1]] for pair in pairs))
+    return list(dict.fromkeys(APART.get((one, other)) or APART[other, one] for one, other in pairs))
 
 
 def _mounted(house: House, place: Place) -> str:

@@ -66,7 +66,8 @@ class Module:
                 seen.add(one.id)
                 left += self._values.get(one.id, [])
             elif isinstance(one, ast.JoinedStr):
-                yield one.lineno, "".join(part.value if isinstance(part, ast.Constant) else "…" for part in one.values)
+                parts = (str(part.value) if isinstance(part, ast.Constant) else "…" for part in one.values)
+                yield one.lineno, "".join(parts)
             elif isinstance(one, ast.Constant) and isinstance(one.value, str):
                 yield one.lineno, one.value
             else:

@@ -145,7 +145,7 @@ def test_quotes_around_a_template_in_a_mapping_are_no_part_of_it(written: str, p
     (use,) = used(document, "MESSAGES")
     node = programs.node(use.raw)
     assert isinstance(node, Template)
-    shown = [part.value if isinstance(part, Constant) else part.name for part in node.parts if _is_shown(part)]
+    shown = [getattr(part, "value" if isinstance(part, Constant) else "name") for part in node.parts if _is_shown(part)]
     assert shown == parts
 
 

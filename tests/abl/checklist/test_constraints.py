@@ -677,7 +677,7 @@ FLOW:
     ],
 )
 def test_rules_are_looked_at_in_the_order_of_the_file_until_the_first_error(
-    load: Load, given: dict[str, int], messages: list[str], warnings: list[str]
+    load: Load, given: dict[str, Any], messages: list[str], warnings: list[str]
 ) -> None:
     turn = say(load(MIXED), **given)
     assert (turn.messages, warned(turn)) == (messages, warnings)
@@ -816,7 +816,7 @@ def test_a_gate_opens_each_kind_of_rule(
     ("given", "said"),
     [({"a": 1, "b": 1}, "Done."), ({"a": 1, "b": 2}, "no"), ({"a": 2, "b": 2}, "Done."), ({"a": 2, "b": 1}, "Done.")],
 )
-def test_an_implication_binds_only_where_its_left_side_holds(rules: Rules, given: dict[str, int], said: str) -> None:
+def test_an_implication_binds_only_where_its_left_side_holds(rules: Rules, given: dict[str, Any], said: str) -> None:
     assert say(rules('- REQUIRE a == 1 IMPLIES b == 1\n  ON_FAIL: "no"'), **given).messages == [said]
 
 

@@ -14,6 +14,7 @@ from memoranda.abl.agent import start_fixture
 from memoranda.api.memory import Memory
 from memoranda.errors import NotFound, SourceError
 from memoranda.testing import FakeClock
+from memoranda.testing.conformance.base import present
 
 Load = Callable[..., Agent]
 DAY = 86_400.0
@@ -57,7 +58,8 @@ FLOW:
 
 def test_01_four_typed_variables_begin_as_null(load: Load) -> None:
     agent = load(FOUR_TYPES)
-    declared = [(one.name.text, one.type, one.initial, one.reset) for one in agent.document.memory.session]
+    described = present(agent.document.memory).session
+    declared = [(one.name.text, one.type, one.initial, one.reset) for one in described]
     assert declared == [
         ("cabin", "string", None, "per_session"),
         ("errand", "string", None, "per_session"),
@@ -119,7 +121,8 @@ def test_02_bare_names_take_values_of_any_type(load: Load) -> None:
               - ELSE:
         """
     )
-    assert [(one.name.text, one.type) for one in agent.document.memory.session] == [("passenger", None), ("fare", None)]
+    declared = present(agent.document.memory).session
+    assert [(one.name.text, one.type) for one in declared] == [("passenger", None), ("fare", None)]
     session = agent.start(user="ada")
     assert [one.about for one in session.opening.trace if one.kind == "warning"] == []
     assert dict(session.vars) == {"passenger": "Ada", "fare": [1, 2]}
@@ -257,7 +260,7 @@ def test_06_four_paths_are_facts_of_the_user_and_one_has_a_default(load: Load, m
                 THEN: desk
         """
     )
-    assert [(one.path.text, one.scope) for one in agent.document.memory.persistent] == [
+    assert [(one.path.text, one.scope) for one in present(agent.document.memory).persistent] == [
         ("user.spoken_language", "user"),
         ("user.club_level", "user"),
         ("user.crossings", "user"),
@@ -334,7 +337,7 @@ def test_07_a_write_to_what_may_only_be_read_is_refused_when_it_runs(load_unchec
     turn = session.say("cheaper")
     assert [one.about for one in turn.events if one.kind == "refused"] == ["project.tariff"]
     assert turn.messages == ["green 0 20"]
-    fact = memory.scope(project="pier").get("tariff")
+    fact = present(memory.scope(project="pier").get("tariff"))
     assert (fact.value, fact.version) == ({"adult": 20}, 1)
     denied = [(one.scope, one.key, one.door) for one in memory.ledger.tail(50) if one.decision == "deny"]
     assert denied == [("project:pier", "tariff", "abl")]
@@ -448,7 +451,7 @@ def test_10_a_name_expires_after_ninety_days_and_a_language_never(load: Load, me
     assert memory.scope(user="ada").list() == []
     turn = session.say("Ada")
     assert [one.about for one in turn.events if one.kind == "remembered"] == ["user.name", "user.tongue"]
-    name, tongue = memory.scope(user="ada").get("name"), memory.scope(user="ada").get("tongue")
+    name, tongue = (present(memory.scope(user="ada").get(key)) for key in ("name", "tongue"))
     assert name.expires_at == name.updated_at + timedelta(days=90)
     assert tongue.expires_at is None
     clock.advance(90 * DAY - 1)

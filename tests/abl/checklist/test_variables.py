@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from memoranda.abl.agent import start_fixture
 from memoranda.api.memory import Memory
 from memoranda.errors import SourceError, UsageError
 from memoranda.testing import FakeClock
+from memoranda.testing.conformance.base import present
 
 Load = Callable[..., Agent]
 
@@ -422,7 +424,7 @@ def test_reading_follows_access_in_every_scope(
     key = path.removeprefix(f"{BEGINNINGS[scope]}.")
     text = FACT.replace("{path}", path).replace("{scope}", scope).replace("{access}", access)
     text = text.replace("{word}", "read").replace("{action}", f'RESPOND: "[{{{{{path}}}}}]"')
-    start = {"user": "ada", "project": "pier", "tree": "case"}
+    start: dict[str, Any] = {"user": "ada", "project": "pier", "tree": "case"}
     session = (load_unchecked if access == "write" else load)(text).start(**start)
     empty = session.say("read")
     memory.scope(**PLACES[scope]).set(key, "fact")
@@ -457,7 +459,8 @@ def test_writing_follows_access_in_every_scope(
     turn = start_fixture(agent, user="ada", project="pier", tree="case", vars={"things": ["new"]}).say("write")
     denied = [(one.key, one.door) for one in memory.ledger.tail(50) if one.decision == "deny"]
     if access == "read":
-        assert (place.get("note").value, place.get("note").version) == ({"old": 1}, 1)
+        note = present(place.get("note"))
+        assert (note.value, note.version) == ({"old": 1}, 1)
         assert (about(turn, "refused"), denied) == ([path], [("note", "abl")])
     else:
         assert place.value("note") == after
@@ -745,7 +748,7 @@ def test_set_writes_through_and_another_session_sees_it(load: Load, memory: Memo
     one, two = agent.start(user="ada"), agent.start(user="ada")
     assert one.say("Ada").messages == ["Ada"]
     assert two.say("show").messages == ["Ada"]
-    fact = memory.scope(user="ada").get("name")
+    fact = present(memory.scope(user="ada").get("name"))
     assert fact.origin.door == "abl"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ SOURCE = """
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "tools.py").write_text(textwrap.dedent(SOURCE))
     (tmp_path / "rates.py").write_text("RATE = 90\n")
     yield tmp_path

@@ -98,7 +98,7 @@ def test_the_words_of_the_author_are_all_that_is_said() -> None:
     assert answer == Answer(value={"berth": 3, "side": "port"}, tokens_in=10, tokens_out=2, requests=1)
     [asked] = model.asked
     assert (asked.instructions, asked.messages) == ("You are a pilot.", (Said("user", "Which berth?"),))
-    assert asked.schema == BERTH.schema and asked.schema["required"] == ["berth", "side"]
+    assert asked.schema is not None and asked.schema == BERTH.schema and asked.schema["required"] == ["berth", "side"]
     assert (asked.temperature, asked.max_tokens, asked.tools) == (0.2, 90, ())
     assert asked.once, "a request that the client repeats by itself would not be governed"
     assert model.timeouts == [7.5]

@@ -228,9 +228,9 @@ def test_a_dropped_event_is_found_and_named(sealed: tuple[str, str], index: int)
 def test_events_that_change_places_are_found_and_named(sealed: tuple[str, str], index: int) -> None:
     path, run = sealed
     assert verify(path, run).ok
-    (one, *first), (two, *second) = rows_of(path, run)[index - 1 : index + 1]
-    put(path, one, *second)
-    put(path, two, *first)
+    (one, hash, body), (two, other_hash, other_body) = rows_of(path, run)[index - 1 : index + 1]
+    put(path, one, other_hash, other_body)
+    put(path, two, hash, body)
     seen = verify(path, run)
     assert (seen.ok, seen.index) == (False, index)
 

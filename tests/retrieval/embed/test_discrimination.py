@@ -18,7 +18,7 @@ _counter = itertools.count()
 
 
 class Wide(Hashing):
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def embed(self, texts: Sequence[str]) -> Any:
         return super().embed(texts).astype(np.float64)
 
 

@@ -35,7 +35,7 @@ def _texts(count: int, seed: int = 0) -> list[tuple[str, dict[str, Any]]]:
     return texts
 
 
-def _answers(index: ShelfIndex, ask: Any) -> list[list[tuple[int, float]]]:
+def _answers(index: ShelfIndex, ask: Any) -> list[list[tuple[int, Any]]]:
     return [
         [(one.sequence, pytest.approx(one.why.total, abs=1e-4)) for one in ask(index, query, mode=mode, limit=50)]
         for query in _QUERIES

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from memoranda.errors import EmbedderMismatch
 from memoranda.retrieval.index import vectors
 from memoranda.retrieval.index import vectors as pruned
 from memoranda.retrieval.index.vectors import PrunedTable, VectorTable, kth_bound
@@ -77,7 +78,7 @@ class TestVectorTable(VectorIndexConformance):
     def test_a_matrix_of_another_shape_is_refused(self) -> None:
         table = VectorTable(4)
         for shape in ((2, 3), (4,), (1, 1, 4)):
-            with pytest.raises(vectors.EmbedderMismatch, match="but the others have 4"):
+            with pytest.raises(EmbedderMismatch, match="but the others have 4"):
                 table.append_matrix(np.ones(shape, dtype=np.float32))
         assert len(table) == 0
         table.append_matrix(np.ones((2, 4), dtype=np.float32))

@@ -13,7 +13,8 @@ import pytest
 import warm_memoranda
 
 import memoranda
-from memoranda.server.auth.keys import Role, create_key
+from memoranda.server.auth.keys import create_key
+from memoranda.wire.admin import Role
 
 _SCRIPT = """
 import json, socket, sys

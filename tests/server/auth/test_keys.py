@@ -6,6 +6,7 @@ import hashlib
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -314,7 +315,7 @@ def test_the_last_use_is_kept_to_the_hour(memory, clock):
     ],
 )
 def test_a_key_that_nobody_could_use_is_not_made(memory, given, error):
-    right = {"tenant": "orchard", "user": "pippin", "role": "member"}
+    right: dict[str, Any] = {"tenant": "orchard", "user": "pippin", "role": "member"}
     with pytest.raises(error):
         create_key(memory, **{**right, **given})
     assert list_keys(memory) == []
@@ -356,6 +357,7 @@ def test_no_first_key_is_made_where_somebody_has_one(memory):
 
 def test_a_key_that_was_revoked_does_not_come_back_with_a_restart(memory):
     made = first_key(memory)
+    assert made is not None
     revoke_key(memory, made.key.id)
     assert first_key(memory) is None
     with pytest.raises(Unauthenticated):

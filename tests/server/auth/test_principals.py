@@ -16,6 +16,7 @@ from memoranda.server.app import create_app
 from memoranda.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
 from memoranda.server.auth.principals import OPEN_PATHS, Principal, authenticate, failed_attempts, policy_of
 from memoranda.server.settings import Settings
+from memoranda.wire.admin import Role
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
 
@@ -217,7 +218,8 @@ def test_roles_reach_what_they_may():
 
 def test_a_scope_that_was_shown_to_be_the_callers_is_reached_as_far_as_the_role_goes():
     shown, other = Scope.of(tenant="orchard", session="s1"), Scope.of(tenant="orchard", session="s2")
-    for role, writes in (("reader", False), ("member", True)):
+    roles: tuple[tuple[Role, bool], ...] = (("reader", False), ("member", True))
+    for role, writes in roles:
         policy = policy_of(Principal(tenant="orchard", user="pippin", role=role, key_id="k"), shown)
         assert policy.levels("memory.read", shown, None) == {"allow"}
         assert bool(policy.levels("memory.write", shown, None)) is writes

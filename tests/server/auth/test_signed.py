@@ -13,6 +13,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
 from memoranda.model.clock import SystemClock
 from memoranda.server.auth.keys import SYSTEM_TENANT
@@ -120,7 +121,7 @@ def test_an_id_that_looks_like_another_opens_only_its_own_memory(signing, user):
 
 def test_public_keys_from_a_file_check_tokens_and_a_public_key_is_no_secret(start_site, tmp_path):
     private = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
-    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(private.public_key()))
+    public = json.loads(RSAAlgorithm.to_jwk(private.public_key()))
     file = tmp_path / "keys.json"
     file.write_text(json.dumps({"keys": [{**public, "kid": "one"}]}))
     site = start_site(jwt=True, jwt_algorithm="RS256", jwks=str(file))

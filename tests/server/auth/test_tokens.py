@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from memoranda import Unauthenticated, Unavailable, UsageError
 from memoranda.server.auth import tokens as jwks
@@ -25,6 +26,7 @@ from memoranda.server.auth.keys import SYSTEM_TENANT
 from memoranda.server.auth.tokens import token_reader
 from memoranda.server.settings import Settings
 from memoranda.testing import FakeClock
+from memoranda.testing.conformance.base import present
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
 CLOCK = FakeClock()
@@ -36,7 +38,7 @@ TWO = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
 
 
 def jwk(key: Any, kid: str | None = None, **more: Any) -> dict[str, Any]:
-    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
+    public = json.loads(RSAAlgorithm.to_jwk(key.public_key()))
     return {**public, **({"kid": kid} if kid else {}), **more}
 
 
@@ -202,7 +204,7 @@ def test_no_single_changed_byte_leaves_a_token_true(place, byte):
 
 def test_issuer_and_audience_are_asked_for_where_they_are_set():
     settings = Settings(jwt_secret=SECRET, jwt_issuer="gate", jwt_audience="memoranda")
-    reader = token_reader(settings, clock=CLOCK)
+    reader = present(token_reader(settings, clock=CLOCK))
     right = changed(iss="gate", aud=["else", "memoranda"])
     assert reader.read(signed(right)).user == "pippin"
     for wrong in (
@@ -226,7 +228,7 @@ def test_issuer_and_audience_are_asked_for_where_they_are_set():
 
 
 def test_a_token_is_checked_with_the_key_it_names(keys_file):
-    reader = token_reader(Settings(jwt=True, jwt_algorithm="RS256", jwks=str(keys_file)), clock=CLOCK)
+    reader = present(token_reader(Settings(jwt=True, jwt_algorithm="RS256", jwks=str(keys_file)), clock=CLOCK))
     assert reader.read(signed(key=ONE, algorithm="RS256", kid="one")).user == "pippin"
     assert reader.read(signed(key=TWO, algorithm="RS256", kid="two")).user == "pippin"
     for wrong in (
@@ -247,7 +249,7 @@ def test_a_token_is_checked_with_the_key_it_names(keys_file):
 def test_a_lone_key_needs_no_name(tmp_path):
     file = tmp_path / "keys.json"
     file.write_text(json.dumps({"keys": [jwk(ONE)]}))
-    reader = token_reader(Settings(jwt=True, jwt_algorithm="RS256", jwks=str(file)), clock=CLOCK)
+    reader = present(token_reader(Settings(jwt=True, jwt_algorithm="RS256", jwks=str(file)), clock=CLOCK))
     assert reader.read(signed(key=ONE, algorithm="RS256")).user == "pippin"
     with pytest.raises(Unauthenticated):
         reader.read(signed(key=TWO, algorithm="RS256"))
@@ -482,11 +484,11 @@ def test_tokens_are_off_unless_something_switches_them_on():
 
 
 def private() -> dict[str, Any]:
-    return {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(ONE)), "kid": "one"}
+    return {**json.loads(RSAAlgorithm.to_jwk(ONE)), "kid": "one"}
 
 
 def curve() -> dict[str, Any]:
-    return json.loads(jwt.algorithms.ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key()))
+    return json.loads(ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()).public_key()))
 
 
 @pytest.mark.parametrize(

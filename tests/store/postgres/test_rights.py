@@ -20,7 +20,7 @@ from memoranda.errors import ApprovalRequired, Unavailable
 from memoranda.model.policy import Policy, Quota
 from memoranda.store.base import Store
 from memoranda.store.postgres import PostgresStore, connection, migrate, store
-from memoranda.testing.conformance.base import ConformanceBase, snapshot
+from memoranda.testing.conformance.base import ConformanceBase, present, snapshot
 from memoranda.testing.conformance.definitions import DefinitionPromises
 from memoranda.testing.conformance.entries import EntryPromises
 from memoranda.testing.conformance.entry_lives import EntryLifePromises
@@ -385,7 +385,7 @@ def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, pa
             assert found == {"orchard": ["note 0", "note 1", "note 4", "note 5"], "default": ["note 2", "note 3"]}
         asked = "SELECT array_agg(sequence ORDER BY created_at, sequence) FROM memoranda.entries"
         with psycopg.connect(party.owner) as connection:
-            (taken,) = connection.execute(asked).fetchone() or ()
+            (taken,) = present(connection.execute(asked).fetchone())
         assert taken == sorted(set(taken))
         assert len(taken) == 6
 
@@ -487,7 +487,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         call = sql.SQL("SELECT memoranda.{}(%s, %s::tid[])").format(sql.Identifier(f"remove_{table}"))
         try:
             with connection.transaction(force_rollback=True):
-                (removed,) = connection.execute(call, (tenant, rows[table][of])).fetchone() or ()
+                (removed,) = present(connection.execute(call, (tenant, rows[table][of])).fetchone())
                 return removed
         except refusals.InsufficientPrivilege:
             return None

@@ -317,7 +317,7 @@ def plan(name: str) -> list[str]:
     connection.execute(SCHEMA)
     parameters = max((int(number) for number in re.findall(r"\?(\d+)", SQL[name])), default=0)
     rows = connection.execute("EXPLAIN QUERY PLAN " + SQL[name], [None] * parameters).fetchall()
-    return [detail for *_, detail in rows]
+    return [str(detail) for *_, detail in rows]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -288,7 +289,7 @@ def test_a_file_that_lost_commits_is_noticed_by_the_next_write(tmp_path: Path) -
         with memoranda.open(path) as other:
             other.scope(user="ada").set("control", 1)
         ada.set("after control", 1)
-        store = memory._gate._store
+        store: Any = memory._gate._store
         store.suspend()
         path.write_bytes(old)
         for suffix in ("-wal", "-shm"):

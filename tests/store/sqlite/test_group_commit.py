@@ -155,7 +155,7 @@ def test_a_statement_that_fails_undoes_its_own_work_alone(store: SqliteStore):
     raised = in_one_batch(store, lambda: store.transact(increment), lambda: store.transact(fail))
     assert raised[0] is None
     assert type(raised[1]).__name__ == "StorageError"
-    assert isinstance(raised[1].__cause__, apsw.ConstraintError)
+    assert raised[1] is not None and isinstance(raised[1].__cause__, apsw.ConstraintError)
     assert (stored_value(store, "count"), stored_value(store, "gone")) == (1, 0)
 
 
@@ -280,7 +280,7 @@ def test_long_answers_are_read_page_by_page(store: SqliteStore, append_event):
         assert found == list(range(1, 601))[start - 1 :][:limit]
     below = store.read(lambda rows: [each.key for each in rows.facts(FactQuery(Scope(), below=True))])
     assert below == [f"k{number:03}" for number in range(1, 601)]
-    leaked = store.read(lambda rows: [events := rows.events("default"), next(events)])[0]
+    leaked, _ = store.read(lambda rows: (events := rows.events("default"), next(events)))
     with pytest.raises(RuntimeError, match="outlived"):
         list(leaked)
 
@@ -308,7 +308,7 @@ def test_a_lock_held_elsewhere_is_busy_and_can_be_tried_again(tmp_path: Path):
             assert other.stdout.readline() == "held\n"
             raised = together(*[lambda: store.transact(increment)] * 3)
             assert [type(error) for error in raised] == [Busy] * 3
-            assert isinstance(raised[0].__cause__, apsw.BusyError)
+            assert raised[0] is not None and isinstance(raised[0].__cause__, apsw.BusyError)
             assert store.scrub() is False
             assert stored_value(store, "count") == 1  # readers do not wait for writers
             other.stdin.write("\n")

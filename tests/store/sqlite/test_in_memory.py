@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
-from memoranda.store.base import FactQuery, TenantState
+from memoranda.store.base import FactQuery, Reader, TenantState
 from memoranda.store.sql import rows
 from memoranda.store.sqlite import SqliteStore
 
@@ -39,10 +39,10 @@ def test_a_read_inside_a_read_leaves_the_outer_one_its_iterators(store: SqliteSt
     for number in range(5):
         put(store, f"crate_{number}")
 
-    def keys(reader: rows.Rows) -> list[str]:
+    def keys(reader: Reader) -> list[str]:
         return [fact.key for fact in reader.facts(FactQuery(MIRA, below=True))]
 
-    def look(reader: rows.Rows) -> list[str]:
+    def look(reader: Reader) -> list[str]:
         found: list[str] = []
         for fact in reader.facts(FactQuery(MIRA, below=True)):
             assert fact.key in store.read(keys) and fact.key in store.read(keys, snapshot=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_the_mark_of_a_tenant_is_the_same_while_somebody_writes_as_before(path: 
     with memoranda.open(path) as memory:
         memory.in_tenant("acme").scope(user="ada").set("k", 1)
         before = memory.mark(tenant="acme")
-        store = memory._gate._store
+        store: Any = memory._gate._store
         writes, go_on = threading.Event(), threading.Event()
         writer = threading.Thread(
             target=lambda: store.transact(lambda rows: (writes.set(), go_on.wait(30))), daemon=True
@@ -53,7 +54,7 @@ def test_what_a_work_has_not_committed_is_in_no_mark(path: str) -> None:
         acme = memory.in_tenant("acme")
         acme.scope(user="ada").set("k", 1)
         before = memory.mark(tenant="acme")
-        store = memory._gate._store
+        store: Any = memory._gate._store
         seen: list[object] = []
         run = type(store._writer._rows)._run
 

@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -223,7 +224,7 @@ def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: st
     identify, made = migrate._identify, []
 
     class Overtaken:
-        def __init__(self, connection) -> None:
+        def __init__(self, connection: Any) -> None:
             self._connection = connection
 
         def pragma(self, name: str):
@@ -237,8 +238,9 @@ def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: st
         def execute(self, sql: str):
             return self._connection.execute(sql)
 
-    def be_overtaken(connection, url: str) -> int:
-        return identify(connection if made else Overtaken(connection), url)
+    def be_overtaken(connection: Any, url: str) -> int:
+        looked_at: Any = connection if made else Overtaken(connection)
+        return identify(looked_at, url)
 
     monkeypatch.setattr(migrate, "_identify", be_overtaken)
     with SqliteStore(path) as store:

@@ -24,7 +24,7 @@ PACKAGE = Path(memoranda.store.sqlite.__file__).parent
 SHARED = PACKAGE.parent / "sql"
 
 
-def tables(*scripts: str) -> set[tuple[str, str, str]]:
+def tables(*scripts: str) -> set[tuple[apsw.SQLiteValue, ...]]:
     connection = apsw.Connection(":memory:")
     for script in scripts:
         connection.execute(script)
@@ -65,7 +65,7 @@ def test_every_table_is_strict_and_led_by_its_tenant():
     connection = apsw.Connection(":memory:")
     connection.execute(SCHEMA)
     listed = connection.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall()
-    ours = {name: strict for name, strict in listed if not name.startswith("sqlite_")}
+    ours = {str(name): strict for name, strict in listed if not str(name).startswith("sqlite_")}
     assert len(ours) == 18
     assert all(ours.values())
     for name in ours.keys() - {"entries", "vectors"}:  # these belong to a tenant through their shelf
@@ -113,5 +113,6 @@ def test_no_query_reads_a_whole_table(name: str):
     connection = apsw.Connection(":memory:")
     connection.execute(SCHEMA)
     plan = connection.execute("EXPLAIN QUERY PLAN " + SQL[name], blanks(SQL[name])).fetchall()
-    scans = [detail for *_, detail in plan if re.match(r"SCAN (?!\(|CONSTANT|used\b|json_each\b|.*SUBQUERY)", detail)]
+    details = [str(detail) for *_, detail in plan]
+    scans = [one for one in details if re.match(r"SCAN (?!\(|CONSTANT|used\b|json_each\b|.*SUBQUERY)", one)]
     assert scans == []

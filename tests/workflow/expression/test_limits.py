@@ -116,7 +116,8 @@ def test_a_result_is_measured_whole_even_where_a_variable_gives_it() -> None:
 
 def test_values_that_are_equal_in_name_only_are_compared_in_time() -> None:
     items = [{"n": n} for n in range(20_000)]
-    assert len(compile("$distinct($input)").evaluate({"input": items}, bounds=PATIENT)) == 20_000
+    distinct: Any = compile("$distinct($input)").evaluate({"input": items}, bounds=PATIENT)
+    assert len(distinct) == 20_000
     assert compile("$count($distinct($input))").evaluate({"input": [{"n": 1}] * 20_000}, bounds=PATIENT) == 1
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from memoranda.errors import Conflict
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.testing import CountingIds, FakeClock
-from memoranda.workflow.jsonata import evaluate
+from memoranda.workflow import jsonata
 
 CHANCE = ["$now()", "$millis()", "$random()", "$uuid()", "$shuffle([1..20])", "[$uuid(), $random(), $now('[Y]')]"]
 
 
 def fresh() -> ExpressionRun:
     return ExpressionRun(clock=FakeClock(), ids=CountingIds())
+
+
+def evaluate(text: str, *, run: ExpressionRun) -> Any:
+    return jsonata.evaluate(text, run=run)
 
 
 @pytest.mark.parametrize("text", CHANCE)

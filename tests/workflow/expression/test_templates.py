@@ -62,7 +62,7 @@ def test_t12_a_missing_memory_takes_the_fallback() -> None:
 
 def test_a_value_without_expressions_is_given_anew_each_time() -> None:
     one = template("{a: [1, {b: two}]}")
-    first = one.value({})
+    first: Any = one.value({})
     first["a"][1]["b"] = "changed"
     assert one.value({}) == {"a": [1, {"b": "two"}]}
     assert not one.computed

@@ -174,7 +174,7 @@ def test_nothing_changes_the_variables_and_results_share_nothing_with_them(text:
                 item["changed"] = True
         value.append("changed")
     assert before == VARIABLES
-    whole = compile("$input").evaluate(VARIABLES)
+    whole: Any = compile("$input").evaluate(VARIABLES)
     whole["books"][0]["title"] = "changed"
     assert before == VARIABLES
 

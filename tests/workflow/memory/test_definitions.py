@@ -28,9 +28,9 @@ def test_31_a_definition_is_found_by_its_slug_or_not_at_all(memory: Memory, defi
 def test_35_a_definition_is_created_with_all_that_was_said(memory: Memory) -> None:
     made = memory.definitions.create(name="Tally", slug="tally", schema=SCHEMA, scope="thread", ttl=60, mode="merge")
     assert (made.name, made.slug, made.scope, made.ttl, made.mode) == ("Tally", "tally", "thread", 60, "merge")
-    for again in ({"name": "Tally", "slug": "other"}, {"name": "Other", "slug": "tally"}):
+    for name, slug in (("Tally", "other"), ("Other", "tally")):
         with pytest.raises(AlreadyExists):
-            memory.definitions.create(schema=SCHEMA, **again)
+            memory.definitions.create(schema=SCHEMA, name=name, slug=slug)
     with pytest.raises(InvalidDefinition):
         memory.definitions.create(name="Other", slug="bad-slug", schema=SCHEMA)
     assert memory.definitions.list() == [made]

@@ -300,6 +300,7 @@ class Interpreter:
         count = said["times"] if items is None else len(items)
         try:
             if step["at_once"] > 1:
+                assert items is not None
                 self.passes_beside(step, seen, items)
             else:
                 for index in range(count):
@@ -407,7 +408,7 @@ def test_any_flow_does_what_a_plain_reading_of_it_does(tasks: Json, flow: list[J
             if sure:
                 assert Counter(map(str, done)) == Counter(map(str, reference.done))
         elif failure.certain or run.error is not None:
-            assert run.status == "failed"
+            assert run.status == "failed" and run.error is not None
             assert tasks[run.error.step]["act"] == "trip"
             if failure.exact and sure:
                 assert run.error.step == failure.task

@@ -511,6 +511,7 @@ flow:
 """
             flow = memoranda.workflow.load(text, memory=memory, behaviour=Behaviour(bounds=Bounds(**bounds)))
             run = flow.run(owner="mira")
+            assert run.error is not None
             assert (run.status, run.error.step) == ("failed", "flow[0].loop")
             failed.append((run.error.type, run.error.message, run.context["at"]))
     assert failed[0] == failed[1]

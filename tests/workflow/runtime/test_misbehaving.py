@@ -250,7 +250,7 @@ def test_an_interruption_ends_the_run_and_is_passed_on(
     with pytest.raises(torn):
         flow.run(owner="mira")
     [stopped] = memory.runs.list()
-    assert stopped.status == "failed"
+    assert stopped.status == "failed" and stopped.error is not None
     assert torn.__name__ in stopped.error["message"]
     found = flow.find(stopped.id)
     assert found.outputs == {"ok": 1}

@@ -253,7 +253,7 @@ def test_an_interruption_from_the_keyboard_ends_a_run_at_once(path: Path, run_ch
     assert child.finish()[-1] == "interrupted"
     with memoranda.open(path) as memory:
         [run] = memory.runs.list()
-        assert run.status == "failed"
+        assert run.status == "failed" and run.error is not None
         assert "KeyboardInterrupt" in run.error["message"]
         assert memory.runs.verify(run.id).ok
 
