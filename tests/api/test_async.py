@@ -89,7 +89,7 @@ def test_every_handle_has_a_class_of_its_own_for_asyncio() -> None:
             desks = (memory.approvals, memory.collections, memory.definitions, memory.ledger, memory.permissions)
             made = [type(one).__name__ for one in (*handles, *desks, memory.runs)]
             assert made[:4] == ["AsyncMemory", "AsyncMemory", "AsyncScopedMemory", "AsyncScopedMemory"]
-            assert set(made) == {f"Async{kind.__name__}" for kind in aio.KINDS}
+            assert set(made) == {f"Async{kind.__name__}" for kind in vars(aio)["KINDS"]}  # not in its stub
 
     asyncio.run(main())
 

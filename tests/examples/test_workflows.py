@@ -28,6 +28,7 @@ from memoranda.lang.yaml import compose
 from memoranda.testing import FakeClock
 from memoranda.workflow.keywords import LEVELS
 from memoranda.workflow.runtime import execution as flow
+from memoranda.workflow.runtime.task import do_task
 from memoranda.workflow.scripts.file import read_scripts
 from memoranda.workflow.scripts.run import run_scripts
 
@@ -75,7 +76,6 @@ def test_there_is_nothing_to_say_about_a_file(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=names(FILES))
 def test_its_tests_pass_and_come_to_every_task_at_least_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: set[str] = set()
-    do_task = flow.do_task
 
     def noting(work: Any, strand: Any, task: Any, resumed: Any) -> None:
         # Before it is done: of two carriers one is always cut off.

@@ -278,5 +278,5 @@ def _uses_of(file: str, name: str) -> tuple[Use, ...]:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     uses = [CALLS.get(called.get(id(node), "")) for node in loads]
-    known: list[Use] = [use for use in dict.fromkeys(uses) if use is not None]
+    known: list[Any] = [use for use in dict.fromkeys(uses) if use is not None]
     return ALL if not uses or None in uses or not name.startswith("_") else tuple(known)

@@ -46,9 +46,10 @@ def lines(ctx, value):
     return str(value).encode("utf-8", "replace")
 
 
+HEALTH_CHECKS: list[Any] = list(HealthCheck)
 THOROUGH = settings(
     max_examples=300 if DEEP else 3,
-    suppress_health_check=[*HealthCheck.__members__.values()],
+    suppress_health_check=HEALTH_CHECKS,
     deadline=None,
     phases=[Phase.generate],
     database=None,

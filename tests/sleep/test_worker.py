@@ -22,6 +22,7 @@ from memoranda.chat.conversation import (
 )
 from memoranda.chat.open_turn import OpenTurn
 from memoranda.model.block import CORE_CHARACTERS, CORE_ENTRIES
+from memoranda.sleep.consolidation import read_blocks
 from memoranda.sleep.extraction import Learned, Lesson, Standing, extract_by_rules
 from memoranda.sleep.jobs import MOST_ATTEMPTS, lease
 from memoranda.sleep.worker import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
@@ -161,10 +162,10 @@ def test_w3_a_writer_who_is_always_faster_never_loses_a_line(
     from memoranda.sleep import consolidation
 
     talk("I live in Porto. My favourite tea is rooibos.")
-    read, count = consolidation.read_blocks, iter(range(100))
+    count = iter(range(100))
 
     def overtaken(*arguments: Any) -> Any:
-        found = read(*arguments)
+        found = read_blocks(*arguments)
         if (number := next(count)) < 5:
             lines.write(*lines("archival"), f"- edit {number}", block="archival")
         return found

@@ -250,6 +250,7 @@ def by_client(house: House, place: Place, value: Any) -> None:
 
 
 def by_mcp(house: House, place: Place, value: Any) -> None:
+    assert house.mcp is not None
     door = house.mcp(place.name)
     if place.kind == "record":
         ttl = None if place.scope in SLUGS else HOUR
@@ -487,6 +488,7 @@ def read_by_rest(house: House, place: Place) -> Any:
 
 
 def read_by_mcp(house: House, place: Place) -> Any:
+    assert house.mcp is not None
     door = house.mcp(place.name)
     if place.kind == "record":
         fact = _found(lambda: door.call("get_fact", key=place.key, scope=place.scope))
@@ -728,7 +730,7 @@ def shared_by(writer: Way, reader: Way) -> list[tuple[Kind, ScopeName]]:
 
 def why_nothing(writer: Way, reader: Way) -> list[str]:
     """Return why a writer and a reader share nothing; where nobody knows why, it is a KeyError."""
-    pairs = [(one, other) for one in writer.reach for other in reader.reach]
+    pairs: list[tuple[Kind, Kind]] = [(one, other) for one in writer.reach for other in reader.reach]
     return list(dict.fromkeys(APART.get((one, other)) or APART[other, one] for one, other in pairs))
 
 

@@ -140,7 +140,7 @@ def test_requests_of_one_loop_iteration_share_a_check_of_the_keys_and_later_ones
                 await ask(1)
             assert len(looks) == 2
 
-        app: Any = authenticate(Settings(), memory, failed_attempts(Settings()))(app=pass_by)
+        app: Any = authenticate(Settings(), memory, failed_attempts(Settings()))(pass_by)
         asyncio.run(visit())
 
 
