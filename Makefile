@@ -44,7 +44,7 @@ test: $(READY) browser ## check, then run every test (ARGS=... goes to pytest)
 compiled: $(READY)
 	@$(BIN)/pytest --collect-only --quiet >$(VENV)/collected.txt || { cat $(VENV)/collected.txt; exit 1; }
 
-# The type check takes as long as all the rest, and one core, so the rest runs in parallel.
+# The type check takes longer than all the rest, and one core, so the rest runs in parallel.
 check: $(READY) ## formatting, lint, types, prose, import layers, the generated client
 	@$(MAKE) --no-print-directory -j2 types style
 
