@@ -48,7 +48,7 @@ def lines(ctx, value):
 
 HEALTH_CHECKS: list[Any] = list(HealthCheck)
 THOROUGH = settings(
-    max_examples=300 if DEEP else 3,
+    max_examples=300 if DEEP else 6,
     suppress_health_check=HEALTH_CHECKS,
     deadline=None,
     phases=[Phase.generate],
