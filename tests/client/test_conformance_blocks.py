@@ -5,8 +5,8 @@ from __future__ import annotations
 from remote_memory import RemoteConformance
 
 from memoranda.testing.conformance.blocks import BlockPromises
+from memoranda.testing.conformance.facts import ErasurePromises
 from memoranda.testing.conformance.ledger import LedgerPromises
-from memoranda.testing.conformance.lifetimes import ErasurePromises
 from memoranda.testing.conformance.transfer import TransferPromises
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from remote_memory import RemoteConformance
 
-from memoranda.testing.conformance.definitions import DefinitionPromises, RecordPromises
-from memoranda.testing.conformance.schemas import SchemaPromises
+from memoranda.testing.conformance.definitions import DefinitionPromises, RecordPromises, SchemaPromises
 
 
 class TestThroughTheClient(DefinitionPromises, SchemaPromises, RecordPromises, RemoteConformance):

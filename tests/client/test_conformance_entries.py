@@ -5,10 +5,8 @@ from __future__ import annotations
 from remote_memory import RemoteConformance
 
 from memoranda.testing.conformance.collections import CollectionPromises
-from memoranda.testing.conformance.entries import EntryPromises
-from memoranda.testing.conformance.entry_lives import EntryLifePromises
-from memoranda.testing.conformance.entry_rules import EntryRulePromises
-from memoranda.testing.conformance.recall import RecallPromises
+from memoranda.testing.conformance.entries import EntryLifePromises, EntryPromises
+from memoranda.testing.conformance.recall import EntryRulePromises, RecallPromises
 
 
 class TestThroughTheClient(

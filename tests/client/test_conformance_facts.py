@@ -11,8 +11,7 @@ from __future__ import annotations
 from remote_memory import LEFT_OUT, RemoteConformance
 
 from memoranda.testing.conformance import StoreConformance
-from memoranda.testing.conformance.facts import FactPromises, HistoryPromises
-from memoranda.testing.conformance.lifetimes import ExpiryPromises
+from memoranda.testing.conformance.facts import ExpiryPromises, FactPromises, HistoryPromises
 from memoranda.testing.conformance.permissions import ScopePromises
 from memoranda.testing.conformance.requests import BatchPromises, IdempotencyPromises
 

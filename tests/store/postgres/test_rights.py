@@ -22,10 +22,9 @@ from memoranda.store.base import Store
 from memoranda.store.postgres import PostgresStore, connection, migrate, store
 from memoranda.testing.conformance.base import ConformanceBase, present, snapshot
 from memoranda.testing.conformance.definitions import DefinitionPromises
-from memoranda.testing.conformance.entries import EntryPromises
-from memoranda.testing.conformance.entry_lives import EntryLifePromises
+from memoranda.testing.conformance.entries import EntryLifePromises, EntryPromises
+from memoranda.testing.conformance.facts import ErasurePromises, SessionPromises
 from memoranda.testing.conformance.ledger import LedgerPromises
-from memoranda.testing.conformance.lifetimes import ErasurePromises, SessionPromises
 from memoranda.testing.conformance.permissions import ScopePromises
 from memoranda.testing.conformance.transfer import TransferPromises
 from memoranda.testing.fakes import FakeClock

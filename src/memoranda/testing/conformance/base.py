@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import EmbeddingFailed
+from memoranda.errors import EmbeddingFailed, MemorandaError
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Calibration, Collection
@@ -23,6 +24,8 @@ from memoranda.store.memory import MemoryStore
 from memoranda.testing.fakes import FakeClock
 
 T = TypeVar("T")
+P = ParamSpec("P")
+E = TypeVar("E", bound=MemorandaError)
 Test = TypeVar("Test", bound=Callable[..., None])
 
 EMBEDDER = "hashing:256"
@@ -131,6 +134,14 @@ def present(found: T | None) -> T:
     return found
 
 
+def assert_raises(kind: type[E], call: Callable[P, object], *arguments: P.args, **options: P.kwargs) -> E:
+    """Return the error of a call; fail if it raises none of this kind, or one that does not say what to do."""
+    with pytest.raises(kind) as caught:
+        call(*arguments, **options)
+    assert caught.value.hint
+    return caught.value
+
+
 def recall_contents(place: ScopedMemory, query: str, *, collection: str = "notes", **options: Any) -> list[Any]:
     """Return the contents that a recall finds, best first."""
     found = place.recall(query, collection=collection, **options)
@@ -150,6 +161,14 @@ def snapshot(store: Store, *tenants: str) -> dict[str, Any]:
         return {tenant: _tenant(rows, tenant) for tenant in tenants or rows.tenants()}
 
     return store.read(look)
+
+
+@contextmanager
+def unchanged(store: Store) -> Generator[None]:
+    """Fail if the block changes anything in a store."""
+    before = snapshot(store)
+    yield
+    assert snapshot(store) == before
 
 
 def _tenant(rows: Reader, tenant: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Store
-from memoranda.testing.conformance.base import Capability, present, requires, snapshot
+from memoranda.testing.conformance.base import Capability, assert_raises, present, requires, unchanged
 from memoranda.testing.fakes import FakeClock
 
 BlocksOf = Callable[..., Blocks]
@@ -96,9 +96,8 @@ class BlockClaims:
     def test_b2_a_block_is_not_made_twice(self, blocks_of: BlocksOf) -> None:
         blocks = blocks_of(user="ada")
         first = blocks.update("core", "- Keeps bees", expected_updated_at=None)
-        with pytest.raises(Conflict) as caught:
-            blocks.update("core", "- Keeps goats", expected_updated_at=None)
-        assert caught.value.current_updated_at == first.updated_at
+        error = assert_raises(Conflict, blocks.update, "core", "- Keeps goats", expected_updated_at=None)
+        assert error.current_updated_at == first.updated_at
         assert blocks.get("core") == first
 
     def test_b3_a_write_with_the_stamp_last_read_replaces_the_text(self, blocks_of: BlocksOf) -> None:
@@ -113,9 +112,8 @@ class BlockClaims:
         blocks = blocks_of(user="ada")
         old = blocks.update("core", "- Keeps bees", expected_updated_at=None)
         theirs = blocks.update("core", "- Keeps goats", expected_updated_at=old.updated_at)
-        with pytest.raises(Conflict) as caught:
-            blocks.update("core", "- Keeps hens", expected_updated_at=old.updated_at)
-        assert caught.value.current_updated_at == theirs.updated_at
+        error = assert_raises(Conflict, blocks.update, "core", "- Keeps hens", expected_updated_at=old.updated_at)
+        assert error.current_updated_at == theirs.updated_at
         assert blocks.get("core") == theirs
         again = present(blocks.get("core"))
         mine = blocks.update("core", f"{again.content}\n- Keeps hens", expected_updated_at=again.updated_at)
@@ -127,8 +125,7 @@ class BlockClaims:
             blocks.update("core", "- Keeps hens", expected_updated_at="2026-02-03T04:05:06")
         assert caught.value.current_updated_at is None
         for first in ("1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999999Z"):
-            with pytest.raises(Conflict):
-                blocks.update("core", "- Keeps hens", expected_updated_at=first)
+            assert_raises(Conflict, blocks.update, "core", "- Keeps hens", expected_updated_at=first)
         assert blocks.get("core") is None
         assert blocks.update("core", "- Keeps hens", expected_updated_at=None).content == "- Keeps hens"
 
@@ -165,8 +162,7 @@ class BlockClaims:
         first = blocks.update("core", "one", expected_updated_at=None)
         second = blocks.update("core", "two", expected_updated_at=spelled(first.updated_at))
         assert blocks.get("core") == second
-        with pytest.raises(Conflict):
-            blocks.update("core", "three", expected_updated_at=spelled(first.updated_at))
+        assert_raises(Conflict, blocks.update, "core", "three", expected_updated_at=spelled(first.updated_at))
         with pytest.raises(Conflict):
             blocks.update("core", "three", expected_updated_at=spelled(second.updated_at + timedelta(microseconds=1)))
         assert blocks.get("core") == second
@@ -178,8 +174,7 @@ class BlockClaims:
             blocks.update("core", "two")
         malformed: list[Any] = ["", "yesterday", "2026-13-01T00:00:00", 5, 1.5, True, {}, "0001-01-01T00:00:00+14:00"]
         for stamp in malformed:
-            with pytest.raises(UsageError):
-                blocks.update("core", "two", expected_updated_at=stamp)
+            assert_raises(UsageError, blocks.update, "core", "two", expected_updated_at=stamp)
         assert blocks.get("core") == first
         assert blocks.update("core", "two", expected_updated_at=first.updated_at).content == "two"
 
@@ -237,20 +232,15 @@ class BlockClaims:
         blocks: Any = blocks_of(user="ada")
         core = _write(blocks, "core", "- Keeps bees")
         for block in ("Core", "", "recall", "core.x", "../core", None, 5):
-            with pytest.raises(UsageError):
-                blocks.get(block)
-            with pytest.raises(UsageError):
-                blocks.update(block, "x", expected_updated_at=None)
-            with pytest.raises(UsageError):
-                blocks.delete(block)
+            assert_raises(UsageError, blocks.get, block)
+            assert_raises(UsageError, blocks.update, block, "x", expected_updated_at=None)
+            assert_raises(UsageError, blocks.delete, block)
         for scope in ("users", "", "global", 5):
-            with pytest.raises(UsageError):
-                blocks.list(scope=scope)
+            assert_raises(UsageError, blocks.list, scope=scope)
         for agent in ("", " mail", "ma\nil", "x" * 257):
             with pytest.raises(UsageError):
                 blocks_of(user="ada", agent=agent).get("core")
-            with pytest.raises(UsageError):
-                blocks.recall("bees", agent=agent)
+            assert_raises(UsageError, blocks.recall, "bees", agent=agent)
         assert blocks.list(scope="all") == [core]
 
     def test_b14_a_list_shows_the_users_blocks_and_on_request_every_agents(self, blocks_of: BlocksOf) -> None:
@@ -276,9 +266,8 @@ class BlockClaims:
         assert blocks.delete("core") is False
         first = blocks.update("core", "one", expected_updated_at=None)
         second = blocks.update("core", "two", expected_updated_at=first.updated_at)
-        with pytest.raises(Conflict) as caught:
-            blocks.delete("core", expected_updated_at=first.updated_at)
-        assert caught.value.current_updated_at == second.updated_at
+        error = assert_raises(Conflict, blocks.delete, "core", expected_updated_at=first.updated_at)
+        assert error.current_updated_at == second.updated_at
         assert blocks.get("core") == second
         assert blocks.delete("core", expected_updated_at=second.updated_at.isoformat()) is True
         assert blocks.get("core") is None
@@ -352,8 +341,7 @@ class BlockClaims:
         assert len(ada.recall("heron")) == len(ada.recall("")) == 10
         assert len(ada.recall("heron", limit=100)) == 100
         for limit in (0, -1, 101, None, 1.5, True, "5"):
-            with pytest.raises(UsageError):
-                ada.recall("heron", limit=limit)
+            assert_raises(UsageError, ada.recall, "heron", limit=limit)
 
     def test_r4_a_query_that_asks_nothing_lists_the_lines_in_their_order(self, blocks_of: BlocksOf) -> None:
         _write(blocks_of(user="ada"), "archival", NOTES)
@@ -410,8 +398,7 @@ class BlockClaims:
         assert ada.recall("", min_score=0.25) == []
         assert len(ada.recall("", min_score=0)) == 3
         for score in (float("nan"), float("inf"), "1", True):
-            with pytest.raises(UsageError):
-                ada.recall("heron", min_score=score)
+            assert_raises(UsageError, ada.recall, "heron", min_score=score)
 
 
 class BlockPromises(BlockClaims):
@@ -454,25 +441,21 @@ class BlockPromises(BlockClaims):
         block = ada.blocks.update("core", "- Keeps bees", expected_updated_at=None)
         fact = present(ada.get("blocks.core"))
         assert (fact.value, fact.version, fact.updated_at) == ("- Keeps bees", 1, block.updated_at)
-        with pytest.raises(InvalidKey):
-            ada.set("blocks.core", "x")
-        with pytest.raises(InvalidKey):
-            ada.delete("blocks.core")
+        assert_raises(InvalidKey, ada.set, "blocks.core", "x")
+        assert_raises(InvalidKey, ada.delete, "blocks.core")
         assert ada.blocks.get("core") == block
 
     def test_the_engine_refuses_an_invalid_block_from_any_writer(self, memory: Memory, store: Store) -> None:
-        before = snapshot(store)
-        wrong: list[tuple[Scope, str, Any, type[UsageError]]] = [
-            (Scope.of(user="ada"), "blocks.core", "x" * 4_001, LimitExceeded),
-            (Scope.of(user="ada"), "blocks.core", 5, InvalidValue),
-            (Scope.of(user="ada"), "blocks.diary", "x", InvalidKey),
-            (Scope.of(user="ada"), "blocks.core.x", "x", InvalidKey),
-            (Scope.of(project="hull"), "blocks.core", "x", InvalidScope),
-        ]
-        for scope, key, value, error in wrong:
-            with pytest.raises(error):
-                memory.perform(SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(value))))
-        assert snapshot(store) == before
+        with unchanged(store):
+            wrong: list[tuple[Scope, str, Any, type[UsageError]]] = [
+                (Scope.of(user="ada"), "blocks.core", "x" * 4_001, LimitExceeded),
+                (Scope.of(user="ada"), "blocks.core", 5, InvalidValue),
+                (Scope.of(user="ada"), "blocks.diary", "x", InvalidKey),
+                (Scope.of(user="ada"), "blocks.core.x", "x", InvalidKey),
+                (Scope.of(project="hull"), "blocks.core", "x", InvalidScope),
+            ]
+            for scope, key, value, error in wrong:
+                assert_raises(error, memory.perform, SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(value))))
         right = SetFact(scope=Scope.of(user="ada"), key="blocks.core", payload=msgspec.Raw(b'"fine"'))
         assert memory.perform(right).version == 1
 
@@ -489,8 +472,7 @@ class BlockPromises(BlockClaims):
         stamps.append(_write(blocks, "core", "four").updated_at)
         assert stamps == sorted(set(stamps))
         for stamp in stamps[:-1]:
-            with pytest.raises(Conflict):
-                blocks.update("core", "five", expected_updated_at=stamp)
+            assert_raises(Conflict, blocks.update, "core", "five", expected_updated_at=stamp)
         assert blocks.update("core", "five", expected_updated_at=stamps[-1]).content == "five"
 
     def test_history_holds_every_text_and_undo_brings_the_one_before_back(self, memory: Memory) -> None:
@@ -501,12 +483,10 @@ class BlockPromises(BlockClaims):
         with pytest.raises(NotFound, match="Delete it instead"):
             blocks.undo("core", expected_updated_at=one.updated_at)
         blocks.delete("core")
-        with pytest.raises(Conflict):
-            blocks.undo("core", expected_updated_at=one.updated_at)
+        assert_raises(Conflict, blocks.undo, "core", expected_updated_at=one.updated_at)
         one = blocks.undo("core", expected_updated_at=None)
         two = _write(blocks, "core", "two")
-        with pytest.raises(Conflict):
-            blocks.undo("core", expected_updated_at=one.updated_at)
+        assert_raises(Conflict, blocks.undo, "core", expected_updated_at=one.updated_at)
         assert blocks.get("core") == two
         back = blocks.undo("core", expected_updated_at=two.updated_at)
         assert (back.content, back.id) == ("one", one.id)
@@ -514,12 +494,10 @@ class BlockPromises(BlockClaims):
         again = blocks.undo("core", expected_updated_at=back.updated_at.isoformat())
         assert again.content == "two"
         blocks.delete("core")
-        with pytest.raises(Conflict):
-            blocks.undo("core", expected_updated_at=again.updated_at)
+        assert_raises(Conflict, blocks.undo, "core", expected_updated_at=again.updated_at)
         restored = blocks.undo("core", expected_updated_at=None)
         assert restored.content == "two"
-        with pytest.raises(Conflict):
-            blocks.undo("core", expected_updated_at=None)
+        assert_raises(Conflict, blocks.undo, "core", expected_updated_at=None)
         assert [(one.change, one.value) for one in blocks.history("core")] == [
             ("set", "one"), ("deleted", None), ("set", "one"),
             ("set", "two"), ("set", "one"), ("set", "two"), ("deleted", None), ("set", "two"),
@@ -529,16 +507,12 @@ class BlockPromises(BlockClaims):
     def test_a_failed_write_changes_nothing(self, memory: Memory, store: Store) -> None:
         blocks: Any = memory.scope(user="ada").blocks
         block = _write(blocks, "core", "one")
-        before = snapshot(store)
-        for content in ("x" * 4_001, "a\0b", "\ud800", None, 5, ["x"], b"x"):
-            with pytest.raises(UsageError):
-                blocks.update("core", content, expected_updated_at=block.updated_at)
-        for stamp in (None, block.updated_at - timedelta(seconds=1)):
-            with pytest.raises(Conflict):
-                blocks.update("core", "two", expected_updated_at=stamp)
-        with pytest.raises(Conflict):
-            blocks.delete("core", expected_updated_at=block.updated_at - timedelta(seconds=1))
-        assert snapshot(store) == before
+        with unchanged(store):
+            for content in ("x" * 4_001, "a\0b", "\ud800", None, 5, ["x"], b"x"):
+                assert_raises(UsageError, blocks.update, "core", content, expected_updated_at=block.updated_at)
+            for stamp in (None, block.updated_at - timedelta(seconds=1)):
+                assert_raises(Conflict, blocks.update, "core", "two", expected_updated_at=stamp)
+            assert_raises(Conflict, blocks.delete, "core", expected_updated_at=block.updated_at - timedelta(seconds=1))
         assert blocks.update("core", "two", expected_updated_at=block.updated_at).content == "two"
 
     def test_several_blocks_are_written_together_or_not_at_all(self, memory: Memory, store: Store) -> None:
@@ -554,10 +528,8 @@ class BlockPromises(BlockClaims):
                 ),
             )
 
-        before = snapshot(store)
-        with pytest.raises(Conflict):
-            memory.perform(both(core.updated_at, core.updated_at))
-        assert snapshot(store) == before
+        with unchanged(store):
+            assert_raises(Conflict, memory.perform, both(core.updated_at, core.updated_at))
         memory.perform(both(core.updated_at, None))
         assert _contents(ada.blocks.list()) == ["two", "heron"]
 
@@ -596,12 +568,9 @@ class BlockPromises(BlockClaims):
         _write(ada, "archival", NOTES)
         _write(memory.scope(user="ada", agent="mail").blocks, "archival", AGENT_NOTES)
         reader = memory.acting_as("reader", policy=Policy.of(allow=("memory.read",))).scope(user="ada").blocks
-        with pytest.raises(Denied):
-            reader.update("core", "two", expected_updated_at=core.updated_at)
-        with pytest.raises(Denied):
-            reader.delete("core")
-        with pytest.raises(Denied):
-            reader.undo("archival", expected_updated_at=None)
+        assert_raises(Denied, reader.update, "core", "two", expected_updated_at=core.updated_at)
+        assert_raises(Denied, reader.delete, "core")
+        assert_raises(Denied, reader.undo, "archival", expected_updated_at=None)
         assert reader.get("core") == core
         assert len(reader.recall("orchard", agent="mail")) == 2
         writer = memory.acting_as("writer", policy=Policy.of(allow=("memory.write",))).scope(user="ada").blocks
@@ -609,8 +578,7 @@ class BlockPromises(BlockClaims):
             lambda: writer.get("core"), writer.list, lambda: writer.list(scope="all"), lambda: writer.recall("orchard"),
             lambda: writer.history("core"),
         ):  # fmt: skip
-            with pytest.raises(Denied):
-                look()
+            assert_raises(Denied, look)
         assert writer.update("core", "two", expected_updated_at=core.updated_at).content == "two"
 
     def test_a_recall_needs_the_right_to_read_each_archive(self, memory: Memory) -> None:
@@ -623,18 +591,14 @@ class BlockPromises(BlockClaims):
         )
         own = memory.acting_as("ada", policy=Policy(rules=rules[:1]))
         assert len(own.scope(user="ada").blocks.recall("orchard", agent="mail")) == 2
-        with pytest.raises(Denied):
-            own.scope(user="bob").blocks.recall("orchard")
+        assert_raises(Denied, own.scope(user="bob").blocks.recall, "orchard")
         narrowed = memory.acting_as("ada", policy=Policy(rules=rules)).scope(user="ada").blocks
-        with pytest.raises(Denied):
-            narrowed.recall("orchard", agent="mail")
-        with pytest.raises(Denied):
-            narrowed.list(scope="all")
+        assert_raises(Denied, narrowed.recall, "orchard", agent="mail")
+        assert_raises(Denied, narrowed.list, scope="all")
         closed = Policy(rules=rules[:1], access={"blocks.archival": "none"})
         without = memory.acting_as("ada", policy=closed).scope(user="ada").blocks
         _write(memory.scope(user="ada", agent="mail").blocks, "core", "- Sorts by day")
-        with pytest.raises(Denied):
-            without.recall("orchard")
+        assert_raises(Denied, without.recall, "orchard")
         assert _contents(without.list(scope="all")) == ["- Sorts by day"]
 
     def test_a_quota_counts_blocks_like_facts(self, memory: Memory) -> None:
@@ -642,8 +606,7 @@ class BlockPromises(BlockClaims):
         blocks = memory.acting_as("lena", policy=policy).scope(user="ada").blocks
         _write(blocks, "core", "one")
         _write(blocks, "core", "two")
-        with pytest.raises(QuotaExceeded):
-            _write(blocks, "core", "three")
+        assert_raises(QuotaExceeded, _write, blocks, "core", "three")
         assert present(blocks.get("core")).content == "two"
 
     def test_a_write_that_waits_for_approval_happens_when_it_is_approved(self, memory: Memory) -> None:
@@ -683,12 +646,10 @@ class BlockPromises(BlockClaims):
         _write(elsewhere.scope(user="ada").blocks, "core", "- Keeps bees")
         elsewhere.export(tmp_path / "x.jsonl")
         good = (tmp_path / "x.jsonl").read_bytes()
-        before = snapshot(store)
-        for wrong in (b'"' + b"x" * 4_001 + b'"', b"5", b"{}"):
-            (tmp_path / "y.jsonl").write_bytes(good.replace(b'"- Keeps bees"', wrong))
-            with pytest.raises(UsageError):
-                memory.import_file(tmp_path / "y.jsonl")
-        assert snapshot(store) == before
+        with unchanged(store):
+            for wrong in (b'"' + b"x" * 4_001 + b'"', b"5", b"{}"):
+                (tmp_path / "y.jsonl").write_bytes(good.replace(b'"- Keeps bees"', wrong))
+                assert_raises(UsageError, memory.import_file, tmp_path / "y.jsonl")
         memory.import_file(tmp_path / "x.jsonl")
         assert present(memory.scope(user="ada").blocks.get("core")).content == "- Keeps bees"
 

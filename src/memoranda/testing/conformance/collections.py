@@ -16,10 +16,11 @@ from memoranda.testing.conformance.base import (
     EMBEDDER,
     Capability,
     WatchedEmbedder,
+    assert_raises,
     live_contents,
     recall_contents,
     requires,
-    snapshot,
+    unchanged,
 )
 from memoranda.testing.fakes import FakeClock
 
@@ -82,8 +83,7 @@ class CollectionPromises:
         guest = memory.acting_as("user:ada", policy=Policy(rules=(Rule("allow", "collections.read", ada.scope),)))
         assert guest.collections.list(below=ada.scope) == memory.collections.list(below=ada.scope)
         for others in (None, bob.scope):
-            with pytest.raises(Denied):
-                guest.collections.list(below=others)
+            assert_raises(Denied, guest.collections.list, below=others)
 
     def test_each_tenant_has_its_own_collections(self, memory: Memory, open_beside: Callable[..., Memory]) -> None:
         other = open_beside(tenant="other", embedder="hashing:32")
@@ -115,18 +115,16 @@ class CollectionPromises:
     ) -> None:
         made_with = open_beside(embedder=WatchedEmbedder("made/by hand")).scope(user="ada")
         made_with.remember("heron", collection="notes")
-        before = snapshot(store)
-        for attempt in (
-            lambda: ada.remember("otter", collection="notes"),
-            lambda: ada.recall("heron", collection="notes"),
-            lambda: ada.recall("heron", collection="notes", mode="semantic"),
-        ):
-            with pytest.raises(EmbedderMismatch) as caught:
-                attempt()
-            assert (caught.value.expected, caught.value.actual) == ("made/by hand", EMBEDDER)
-            assert "made/by hand" in caught.value.message
-            assert "reembed" in caught.value.hint
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (
+                lambda: ada.remember("otter", collection="notes"),
+                lambda: ada.recall("heron", collection="notes"),
+                lambda: ada.recall("heron", collection="notes", mode="semantic"),
+            ):
+                error = assert_raises(EmbedderMismatch, attempt)
+                assert (error.expected, error.actual) == ("made/by hand", EMBEDDER)
+                assert "made/by hand" in error.message
+                assert "reembed" in error.hint
         assert (
             recall_contents(ada, "heron", mode="keyword") == recall_contents(ada, "") == live_contents(ada) == ["heron"]
         )
@@ -138,12 +136,9 @@ class CollectionPromises:
         first = open_beside(embedder=WatchedEmbedder("same", 64)).scope(user="ada")
         first.remember("heron", collection="notes")
         other = open_beside(embedder=WatchedEmbedder("same", 32)).scope(user="ada")
-        before = snapshot(store)
-        with pytest.raises(EmbedderMismatch):
-            other.remember("otter", collection="notes")
-        with pytest.raises(EmbedderMismatch):
-            other.recall("heron", collection="notes")
-        assert snapshot(store) == before
+        with unchanged(store):
+            assert_raises(EmbedderMismatch, other.remember, "otter", collection="notes")
+            assert_raises(EmbedderMismatch, other.recall, "heron", collection="notes")
         assert recall_contents(first, "heron") == ["heron"]
 
     def test_deleting_a_collection_removes_its_entries_in_every_scope(self, memory: Memory, second: Memory) -> None:
@@ -159,8 +154,7 @@ class CollectionPromises:
                 assert recall_contents(handle.scope(user=user), "heron") == live_contents(handle.scope(user=user)) == []
                 assert recall_contents(handle.scope(user=user), "heron", collection="tasks") == ["heron of tasks"]
         assert [one.name for one in memory.collections.list()] == ["tasks"]
-        with pytest.raises(NotFound):
-            memory.collections.delete("notes")
+        assert_raises(NotFound, memory.collections.delete, "notes")
         done = ada.remember("heron", collection="notes", key="k")
         assert (done.stored, done.replaced) == (True, None)
         for handle in (memory, second):
@@ -261,8 +255,7 @@ class CollectionPromises:
         assert (stays.space.embedder, stays.successor) == (EMBEDDER, None)
         assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {EMBEDDER: 5}
         assert recall_contents(memory.scope(user="ada"), "heron mill", limit=1, mode="semantic") == [HERONS[2]]
-        with pytest.raises(EmbedderMismatch):
-            memory.collections.give_up_reembedding("notes")
+        assert_raises(EmbedderMismatch, memory.collections.give_up_reembedding, "notes")
         assert memory.collections.reembed("notes", "hashing:16").space.dimension == 16
 
     def test_the_old_vectors_are_gone_after_a_move(self, memory: Memory, store: Store) -> None:
@@ -284,42 +277,36 @@ class CollectionPromises:
 
     def test_one_move_at_a_time(self, memory: Memory) -> None:
         _remember_herons(memory)
-        with pytest.raises(Conflict):
-            memory.collections.reembed("notes", EMBEDDER)
+        assert_raises(Conflict, memory.collections.reembed, "notes", EMBEDDER)
         with pytest.raises(_Interrupted):
             memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(2), batch=2)
-        with pytest.raises(Conflict) as caught:
-            memory.collections.reembed("notes", "hashing:16")
-        assert (caught.value.expected, caught.value.actual) == ("hashing:32", "hashing:16")
+        error = assert_raises(Conflict, memory.collections.reembed, "notes", "hashing:16")
+        assert (error.expected, error.actual) == ("hashing:32", "hashing:16")
         assert memory.collections.reembed("notes", "hashing:32").space.dimension == 32
 
     def test_moving_to_an_unknown_embedder_or_from_an_unknown_collection_fails(
         self, memory: Memory, store: Store
     ) -> None:
         _remember_herons(memory)
-        before = snapshot(store)
-        for attempt in (
-            lambda: memory.collections.reembed("unknown", "hashing:32"),
-            lambda: memory.collections.compare("unknown", "hashing:32"),
-            lambda: memory.collections.give_up_reembedding("unknown"),
-        ):
-            with pytest.raises(NotFound):
-                attempt()
-        for attempt in (
-            lambda: memory.collections.reembed("notes", "no such embedder"),
-            lambda: memory.collections.reembed("notes", "hashing:32", batch=0),
-            lambda: memory.collections.compare("notes", "hashing:32", sample=0),
-        ):
-            with pytest.raises(UsageError):
-                attempt()
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (
+                lambda: memory.collections.reembed("unknown", "hashing:32"),
+                lambda: memory.collections.compare("unknown", "hashing:32"),
+                lambda: memory.collections.give_up_reembedding("unknown"),
+            ):
+                assert_raises(NotFound, attempt)
+            for attempt in (
+                lambda: memory.collections.reembed("notes", "no such embedder"),
+                lambda: memory.collections.reembed("notes", "hashing:32", batch=0),
+                lambda: memory.collections.compare("notes", "hashing:32", sample=0),
+            ):
+                assert_raises(UsageError, attempt)
 
     def test_an_embedder_that_fails_during_a_move_loses_nothing(self, memory: Memory) -> None:
         _remember_herons(memory)
         target = WatchedEmbedder("target")
         target.fails_on = HERONS[3]
-        with pytest.raises(EmbeddingFailed):
-            memory.collections.reembed("notes", target, batch=2)
+        assert_raises(EmbeddingFailed, memory.collections.reembed, "notes", target, batch=2)
         assert memory.collections.list()[0].moved == 2
         assert recall_contents(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
         target.fails_on = None
@@ -338,16 +325,15 @@ class CollectionPromises:
 
     def test_a_comparison_says_what_a_move_would_change_and_writes_nothing(self, memory: Memory, store: Store) -> None:
         _remember_herons(memory)
-        before = snapshot(store)
-        same = memory.collections.compare("notes", "hashing:512")
-        assert (same.collection, same.embedder, same.other) == ("notes", EMBEDDER, "hashing:512")
-        assert (same.found, same.other_found) == (1.0, 1.0)
-        assert 0 < same.queries <= same.entries
-        worse = memory.collections.compare("notes", "hashing:1", queries=["heron mill", "heron ford"])
-        assert (worse.queries, worse.found, worse.other_found) == (2, None, None)
-        assert 0.0 <= worse.agreement <= 1.0
-        assert memory.collections.compare("notes", "hashing:32", sample=1).entries == 1
-        assert snapshot(store) == before
+        with unchanged(store):
+            same = memory.collections.compare("notes", "hashing:512")
+            assert (same.collection, same.embedder, same.other) == ("notes", EMBEDDER, "hashing:512")
+            assert (same.found, same.other_found) == (1.0, 1.0)
+            assert 0 < same.queries <= same.entries
+            worse = memory.collections.compare("notes", "hashing:1", queries=["heron mill", "heron ford"])
+            assert (worse.queries, worse.found, worse.other_found) == (2, None, None)
+            assert 0.0 <= worse.agreement <= 1.0
+            assert memory.collections.compare("notes", "hashing:32", sample=1).entries == 1
 
     @requires(Capability.RESTART)
     def test_a_move_goes_on_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:

@@ -1,4 +1,4 @@
-"""Definitions, and the records that are written for them."""
+"""Definitions, the records that are written for them, and their schemas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Store
-from memoranda.testing.conformance.base import Capability, present, requires, snapshot
+from memoranda.testing.conformance.base import Capability, assert_raises, present, requires, snapshot, unchanged
 from memoranda.testing.fakes import FakeClock
 
 PROFILE: dict[str, Any] = {
@@ -63,8 +63,7 @@ class DefinitionPromises:
         assert made.schema["properties"] == PROFILE["properties"]
         assert memory.definitions.get("customer_profile") == made
         assert memory.definitions.get(made.id) == made
-        with pytest.raises(NotFound):
-            memory.definitions.get("customer")
+        assert_raises(NotFound, memory.definitions.get, "customer")
 
     def test_definitions_are_listed_oldest_first(self, memory: Memory) -> None:
         for slug in ("zebra", "ant", "mole"):
@@ -87,19 +86,16 @@ class DefinitionPromises:
     def test_name_and_slug_are_unique(self, memory: Memory, store: Store) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
         other = memory.definitions.create(name="Other", slug="other", schema=PROFILE)
-        before = snapshot(store)
-        for attempt in (
-            lambda: memory.definitions.create(name="Profile", slug="fresh", schema=PROFILE),
-            lambda: memory.definitions.create(name=" Profile ", slug="fresh", schema=PROFILE),
-            lambda: memory.definitions.create(name="Fresh", slug="profile", schema=PROFILE),
-            lambda: memory.definitions.create(name="Fresh", slug="profile", schema=PROFILE, scope="thread"),
-            lambda: memory.definitions.update("other", name="Profile"),
-            lambda: memory.definitions.update("other", slug="profile"),
-        ):
-            with pytest.raises(AlreadyExists) as caught:
-                attempt()
-            assert caught.value.hint
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (
+                lambda: memory.definitions.create(name="Profile", slug="fresh", schema=PROFILE),
+                lambda: memory.definitions.create(name=" Profile ", slug="fresh", schema=PROFILE),
+                lambda: memory.definitions.create(name="Fresh", slug="profile", schema=PROFILE),
+                lambda: memory.definitions.create(name="Fresh", slug="profile", schema=PROFILE, scope="thread"),
+                lambda: memory.definitions.update("other", name="Profile"),
+                lambda: memory.definitions.update("other", slug="profile"),
+            ):
+                assert_raises(AlreadyExists, attempt)
         assert memory.definitions.update("other", name="Other", slug="other").id == other.id
         memory.definitions.delete("profile")
         assert memory.definitions.create(name="Profile", slug="profile", schema=PROFILE).slug == "profile"
@@ -115,12 +111,11 @@ class DefinitionPromises:
 
     def test_a_given_id_is_taken_once_in_a_tenant(self, memory: Memory, store: Store) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE, id=GIVEN)
-        before = snapshot(store)
-        for id in (GIVEN, GIVEN.upper()):
-            with pytest.raises(AlreadyExists) as caught:
-                memory.definitions.create(name="Other", slug="other", schema=PROFILE, id=id)
-            assert caught.value.details["field"] == "id"
-        assert snapshot(store) == before
+        with unchanged(store):
+            for id in (GIVEN, GIVEN.upper()):
+                with pytest.raises(AlreadyExists) as caught:
+                    memory.definitions.create(name="Other", slug="other", schema=PROFILE, id=id)
+                assert caught.value.details["field"] == "id"
         # Records go with their definition, so the id means nothing more once it is deleted.
         memory.scope(user="ada").set("profile", {"language": "en"})
         memory.definitions.delete("profile")
@@ -146,9 +141,8 @@ class DefinitionPromises:
     )
     def test_no_other_id_is_accepted_than_a_uuid(self, memory: Memory, store: Store, id: Any) -> None:
         before = snapshot(store)
-        with pytest.raises(InvalidDefinition) as caught:
-            memory.definitions.create(name="N", slug="s", schema=PROFILE, id=id)
-        assert caught.value.path == "id"
+        error = assert_raises(InvalidDefinition, memory.definitions.create, name="N", slug="s", schema=PROFILE, id=id)
+        assert error.path == "id"
         assert snapshot(store) == before
         assert memory.definitions.create(name="N", slug="s", schema=PROFILE, id=GIVEN).id == GIVEN
 
@@ -161,17 +155,14 @@ class DefinitionPromises:
         "slug", ["", "A", "bad-slug", "a.b", "a b", " a", "é", "a\n", "a/b", "٣", "z" * 256, "blocks", None, 5]
     )
     def test_no_other_slug_is_accepted(self, memory: Memory, store: Store, slug: Any) -> None:
-        before = snapshot(store)
-        with pytest.raises(InvalidDefinition) as caught:
-            memory.definitions.create(name="N", slug=slug, schema=PROFILE)
-        assert caught.value.path == "slug"
-        assert snapshot(store) == before
+        with unchanged(store):
+            error = assert_raises(InvalidDefinition, memory.definitions.create, name="N", slug=slug, schema=PROFILE)
+            assert error.path == "slug"
 
     @pytest.mark.parametrize("name", ["", "   ", "x" * 256, "a\0b", "a\u202eb", 5, None])
     def test_a_name_is_short_visible_text(self, memory: Memory, name: Any) -> None:
-        with pytest.raises(InvalidDefinition) as caught:
-            memory.definitions.create(name=name, slug="s", schema=PROFILE)
-        assert caught.value.path == "name"
+        error = assert_raises(InvalidDefinition, memory.definitions.create, name=name, slug="s", schema=PROFILE)
+        assert error.path == "name"
         assert memory.definitions.create(name="x" * 255, slug="s", schema=PROFILE).name == "x" * 255
 
     @pytest.mark.parametrize(
@@ -192,8 +183,7 @@ class DefinitionPromises:
     ) -> None:
         memory.definitions.create(name="Counter", slug="counter", schema=COUNTER, scope=kind)
         place = memory.scope(**ids)
-        with pytest.raises(SchemaViolation):
-            place.set("counter", "free")
+        assert_raises(SchemaViolation, place.set, "counter", "free")
         assert place.set("counter", {"n": 1}).version == 1
         for other in ({}, {"user": "ada", "agent": "a", "thread": "t"}, {"agent": "x"}):
             assert memory.scope(**other).set("counter", "free").version == 1
@@ -212,16 +202,13 @@ class DefinitionPromises:
     ) -> None:
         gate = Gate(store, clock=clock, ids=SystemIds(), limits=Limits(), embedders=EmbedderBook("hashing:16"))
         memory.definitions.create(name="Kept", slug="kept", schema=PROFILE, ttl=1)
-        before = snapshot(store)
-        create = CreateDefinition(scope=Scope(), title="N", slug="s", scope_kind="global", ttl=ttl, schema=PROFILE)
-        with pytest.raises(InvalidDefinition) as caught:
-            gate.perform(create, Caller())
-        assert caught.value.path == "ttl"
-        with pytest.raises(InvalidDefinition):
-            gate.perform(UpdateDefinition(scope=Scope(), definition="kept", ttl=ttl), Caller())
-        with pytest.raises(InvalidDuration):
-            memory.definitions.create(name="N", slug="s", schema=PROFILE, ttl=ttl)
-        assert snapshot(store) == before
+        with unchanged(store):
+            create = CreateDefinition(scope=Scope(), title="N", slug="s", scope_kind="global", ttl=ttl, schema=PROFILE)
+            error = assert_raises(InvalidDefinition, gate.perform, create, Caller())
+            assert error.path == "ttl"
+            with pytest.raises(InvalidDefinition):
+                gate.perform(UpdateDefinition(scope=Scope(), definition="kept", ttl=ttl), Caller())
+            assert_raises(InvalidDuration, memory.definitions.create, name="N", slug="s", schema=PROFILE, ttl=ttl)
         assert memory.definitions.get("kept").ttl == 1
 
     # records
@@ -256,12 +243,10 @@ class DefinitionPromises:
     def test_a_record_is_written_whole(self, memory: Memory, ada: ScopedMemory, store: Store) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
         ada.set("profile", {"language": "en"})
-        before = snapshot(store)
-        for attempt in (lambda: ada.set("profile.language", "fr"), lambda: ada.create("profile.a.b", 1)):
-            with pytest.raises(InvalidKey) as caught:
-                attempt()
-            assert "profile" in str(caught.value)
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (lambda: ada.set("profile.language", "fr"), lambda: ada.create("profile.a.b", 1)):
+                error = assert_raises(InvalidKey, attempt)
+                assert "profile" in str(error)
         assert ada.set("profiler.language", "free").version == 1
         assert ada.update("profile", lambda value: {**value, "language": "fr"}).value == {"language": "fr"}
         assert memory.scope(user="ada", agent="x").set("profile.language", "free").version == 1
@@ -270,8 +255,7 @@ class DefinitionPromises:
         ada.set("counter", {"n": 1})
         memory.definitions.create(name="Counter", slug="counter", schema=COUNTER)
         assert [fact.value for fact in memory.definitions.records("counter")] == [{"n": 1}]
-        with pytest.raises(SchemaViolation):
-            ada.set("counter", 5)
+        assert_raises(SchemaViolation, ada.set, "counter", 5)
 
     # ttl
 
@@ -315,8 +299,7 @@ class DefinitionPromises:
         assert renamed.schema == made.schema
         assert (renamed.created_at, renamed.updated_at) == (made.created_at, clock.now())
         assert memory.definitions.get(made.id) == renamed
-        with pytest.raises(NotFound):
-            memory.definitions.update("nothing", name="X")
+        assert_raises(NotFound, memory.definitions.update, "nothing", name="X")
 
     def test_a_renamed_definition_keeps_its_slug_and_records(self, memory: Memory, ada: ScopedMemory) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
@@ -343,8 +326,7 @@ class DefinitionPromises:
         clock.advance(590)
         assert ada.get("tally") is None
         assert ada.set("counter", "free now").version == 3
-        with pytest.raises(SchemaViolation):
-            bob.set("tally", "not free")
+        assert_raises(SchemaViolation, bob.set, "tally", "not free")
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_slug_cannot_move_records_onto_other_facts(self, memory: Memory, store: Store) -> None:
@@ -353,10 +335,8 @@ class DefinitionPromises:
         ada.set("counter", {"n": 1})
         bob.set("counter", {"n": 2})
         bob.set("tally", "in the way")
-        before = snapshot(store)
-        with pytest.raises(AlreadyExists):
-            memory.definitions.update("counter", slug="tally")
-        assert snapshot(store) == before
+        with unchanged(store):
+            assert_raises(AlreadyExists, memory.definitions.update, "counter", slug="tally")
         bob.delete("tally")
         memory.definitions.update("counter", slug="tally")
         assert (ada.value("tally"), bob.value("tally")) == ({"n": 1}, {"n": 2})
@@ -381,18 +361,16 @@ class DefinitionPromises:
         ada.set("profile", {"language": "en"})
         memory.definitions.update("profile", schema={**PROFILE, "required": ["preferred_name"]})
         assert ada.value("profile") == {"language": "en"}
-        with pytest.raises(SchemaViolation) as caught:
-            ada.set("profile", {"language": "fr"})
-        assert caught.value.slug == "profile"
+        error = assert_raises(SchemaViolation, ada.set, "profile", {"language": "fr"})
+        assert error.slug == "profile"
         assert ada.set("profile", {"language": "fr", "preferred_name": "Ada"}).version == 2
 
     def test_a_refused_update_changes_nothing(self, memory: Memory, store: Store) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
-        before = snapshot(store)
-        for bad in ({"slug": "Bad"}, {"name": ""}, {"scope": "nowhere"}, {"schema": {"type": "array"}}):
-            with pytest.raises(InvalidDefinition):
-                memory.definitions.update("profile", **({"name": "Other"} | bad))  # type: ignore[arg-type]
-        assert snapshot(store) == before
+        with unchanged(store):
+            for bad in ({"slug": "Bad"}, {"name": ""}, {"scope": "nowhere"}, {"schema": {"type": "array"}}):
+                with pytest.raises(InvalidDefinition):
+                    memory.definitions.update("profile", **({"name": "Other"} | bad))  # type: ignore[arg-type]
 
     # delete
 
@@ -418,9 +396,8 @@ class DefinitionPromises:
             lambda: memory.definitions.records("counter"),
             lambda: memory.definitions.get("counter"),
         ):
-            with pytest.raises(NotFound) as caught:
-                attempt()
-            assert "counter" in str(caught.value)
+            error = assert_raises(NotFound, attempt)
+            assert "counter" in str(error)
         assert all(finding.ok for finding in memory.inspect())
 
     # the order of checks
@@ -432,27 +409,20 @@ class DefinitionPromises:
         session = memory.scope(user="ada").session("s1")
         session.set("state", {"n": 1})
         bad: Any = {"n": "one"}
-        with pytest.raises(SchemaViolation):
-            session.set("state", bad, expect=99)
-        with pytest.raises(Conflict):
-            session.set("state", {"n": 2}, expect=99)
-        with pytest.raises(InvalidKey):
-            nobody.at(session.scope).set("bad..key", bad, expect=99)
-        with pytest.raises(Denied):
-            nobody.at(session.scope).set("state", bad, expect=99)
+        assert_raises(SchemaViolation, session.set, "state", bad, expect=99)
+        assert_raises(Conflict, session.set, "state", {"n": 2}, expect=99)
+        assert_raises(InvalidKey, nobody.at(session.scope).set, "bad..key", bad, expect=99)
+        assert_raises(Denied, nobody.at(session.scope).set, "state", bad, expect=99)
         session.end()
-        with pytest.raises(Denied):
-            nobody.at(session.scope).set("state", bad, expect=99)
-        with pytest.raises(ScopeEnded):
-            session.set("state", bad, expect=99)
+        assert_raises(Denied, nobody.at(session.scope).set, "state", bad, expect=99)
+        assert_raises(ScopeEnded, session.set, "state", bad, expect=99)
 
     def test_definitions_need_their_own_permission(self, memory: Memory) -> None:
         memory.definitions.create(name="Counter", slug="counter", schema=COUNTER)
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory", "definitions.read")))
         assert [one.slug for one in agent.definitions.list()] == ["counter"]
-        with pytest.raises(Denied) as caught:
-            agent.definitions.delete("counter")
-        assert caught.value.capability == "definitions.write"
+        error = assert_raises(Denied, agent.definitions.delete, "counter")
+        assert error.capability == "definitions.write"
         assert memory.definitions.get("counter").slug == "counter"
 
     @requires(Capability.RESTART)
@@ -462,8 +432,7 @@ class DefinitionPromises:
         again = reopen()
         assert again.definitions.list() == [made]
         assert len(again.definitions.records("counter")) == 1
-        with pytest.raises(SchemaViolation):
-            again.scope(user="ada").set("counter", {"n": "one"})
+        assert_raises(SchemaViolation, again.scope(user="ada").set, "counter", {"n": "one"})
         assert again.scope(user="ada").set("counter", {"n": 2}).version == 2
 
 
@@ -498,18 +467,16 @@ class RecordPromises:
 
     def test_no_other_mode_is_accepted(self, memory: Memory, store: Store) -> None:
         _garden(memory)
-        before = snapshot(store)
-        bad: Any = "append"
-        for attempt in (
-            lambda: memory.definitions.create(name="N", slug="n", schema=GARDEN, mode=bad),
-            lambda: memory.definitions.create(name="N", slug="n", schema={**GARDEN, "x-mode": bad}),
-            lambda: memory.definitions.update("garden", mode=bad),
-            lambda: memory.definitions.update("garden", schema={**GARDEN, "x-mode": 5}),
-        ):
-            with pytest.raises(InvalidDefinition) as caught:
-                attempt()
-            assert "mode" in caught.value.path
-        assert snapshot(store) == before
+        with unchanged(store):
+            bad: Any = "append"
+            for attempt in (
+                lambda: memory.definitions.create(name="N", slug="n", schema=GARDEN, mode=bad),
+                lambda: memory.definitions.create(name="N", slug="n", schema={**GARDEN, "x-mode": bad}),
+                lambda: memory.definitions.update("garden", mode=bad),
+                lambda: memory.definitions.update("garden", schema={**GARDEN, "x-mode": 5}),
+            ):
+                error = assert_raises(InvalidDefinition, attempt)
+                assert "mode" in error.path
         assert memory.definitions.get("garden").mode == "merge"
 
     # updates
@@ -548,22 +515,18 @@ class RecordPromises:
         garden = memory.definitions.create(
             name="Garden", slug="garden", schema={**GARDEN, "required": ["owner"]}, mode="merge"
         )
-        with pytest.raises(SchemaViolation):
-            _update(memory, ada, garden, {"note": "dry"})
+        assert_raises(SchemaViolation, _update, memory, ada, garden, {"note": "dry"})
         _update(memory, ada, garden, {"owner": "Ada"})
-        before = snapshot(store)
-        for bad in ({"owner": 5}, {"weeds": 1}, "no object"):
-            with pytest.raises(SchemaViolation):
-                _update(memory, ada, garden, bad)
-        assert snapshot(store) == before
+        with unchanged(store):
+            for bad in ({"owner": 5}, {"weeds": 1}, "no object"):
+                assert_raises(SchemaViolation, _update, memory, ada, garden, bad)
         assert _update(memory, ada, garden, {"note": "dry"}).value == {"owner": "Ada", "note": "dry"}
 
     def test_a_record_does_not_grow_beyond_the_limit_by_merging(self, open_beside: Callable[..., Memory]) -> None:
         memory = open_beside(limits=Limits(value_bytes=1_000))
         garden, ada = _garden(memory), memory.scope(user="ada")
         _update(memory, ada, garden, {"owner": "a" * 600})
-        with pytest.raises(LimitExceeded):
-            _update(memory, ada, garden, {"note": "b" * 600})
+        assert_raises(LimitExceeded, _update, memory, ada, garden, {"note": "b" * 600})
         assert ada.value("garden") == {"owner": "a" * 600}
         assert _update(memory, ada, garden, {"note": "b" * 300}).version == 2
 
@@ -613,8 +576,7 @@ class RecordPromises:
         garden = _garden(memory)
         _update(memory, ada, garden, {"owner": "Ada"})
         agent = memory.scope(user="ada", agent="x")
-        with pytest.raises(NotFound):
-            _update(memory, agent, garden, {"owner": "Ada"})
+        assert_raises(NotFound, _update, memory, agent, garden, {"owner": "Ada"})
         for change in (
             lambda: memory.definitions.update(garden.id, scope="thread"),
             lambda: memory.definitions.update(garden.id, scope="global", slug="plot"),
@@ -622,11 +584,9 @@ class RecordPromises:
             lambda: memory.definitions.create(name="Garden", slug="garden", schema=GARDEN),
         ):
             change()
-            before = snapshot(store)
-            with pytest.raises(NotFound) as caught:
-                _update(memory, ada, garden, {"owner": "Bo"})
-            assert (caught.value.slug, caught.value.value) == ("garden", garden.id)
-            assert snapshot(store) == before
+            with unchanged(store):
+                error = assert_raises(NotFound, _update, memory, ada, garden, {"owner": "Bo"})
+                assert (error.slug, error.value) == ("garden", garden.id)
         assert _update(memory, ada, memory.definitions.get("garden"), {"owner": "Bo"}).value == {"owner": "Bo"}
 
     # several at once
@@ -640,28 +600,23 @@ class RecordPromises:
         gets = tuple(GetFact(scope=scope, key=key) for scope, key in places)
         assert memory.perform(GetFacts(scope=ada.scope, gets=gets)) == [second, None, first, None, None]
         elsewhere = GetFact(scope=Scope.of(tenant="other", user="ada"), key="a")
-        with pytest.raises(UsageError):
-            memory.perform(GetFacts(scope=ada.scope, gets=(elsewhere,)))
+        assert_raises(UsageError, memory.perform, GetFacts(scope=ada.scope, gets=(elsewhere,)))
 
     def test_reading_several_facts_needs_the_right_to_each(self, memory: Memory, ada: ScopedMemory) -> None:
         open_, closed = ada.set("open", 1), ada.set("closed", 2)
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory.read",), access={"closed": "write"}))
         gets = {fact.key: GetFact(scope=ada.scope, key=fact.key) for fact in (open_, closed)}
         assert agent.perform(GetFacts(scope=ada.scope, gets=(gets["open"],))) == [open_]
-        with pytest.raises(Denied):
-            agent.perform(GetFacts(scope=ada.scope, gets=tuple(gets.values())))
+        assert_raises(Denied, agent.perform, GetFacts(scope=ada.scope, gets=tuple(gets.values())))
 
     def test_several_definitions_are_deleted_together_or_not_at_all(self, memory: Memory, store: Store) -> None:
         for slug in ("one", "two", "three"):
             memory.definitions.create(name=slug, slug=slug, schema=GARDEN)
             memory.scope(user="ada").set(slug, {"owner": "Ada"})
-        before = snapshot(store)
-        with pytest.raises(NotFound) as caught:
-            memory.definitions.delete("one", "four", "two", "five")
-        assert caught.value.missing == ["four", "five"]
-        with pytest.raises(UsageError):
-            memory.definitions.delete()
-        assert snapshot(store) == before
+        with unchanged(store):
+            error = assert_raises(NotFound, memory.definitions.delete, "one", "four", "two", "five")
+            assert error.missing == ["four", "five"]
+            assert_raises(UsageError, memory.definitions.delete)
         assert memory.definitions.delete("one", memory.definitions.get("two").id, "one") == 2
         assert [one.slug for one in memory.definitions.list()] == ["three"]
         assert [fact.key for fact in memory.scope(user="ada").list()] == ["three"]
@@ -690,8 +645,7 @@ class RecordPromises:
         update = msgspec.structs.replace(_write(scope, garden, {"note": "dry"}), idempotency_key="once")
         first = memory.perform(update)
         assert memory.perform(update) == first, "the same request gives the same"
-        with pytest.raises(IdempotencyMismatch):
-            memory.perform(msgspec.structs.replace(update, record=None))
+        assert_raises(IdempotencyMismatch, memory.perform, msgspec.structs.replace(update, record=None))
 
     @requires(Capability.RESTART)
     def test_a_mode_holds_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
@@ -713,3 +667,290 @@ def _write(scope: Scope, definition: Definition, value: Any) -> SetFact:
 
 def _update(memory: Memory, place: ScopedMemory, definition: Definition, value: Any) -> Fact:
     return memory.perform(_write(place.scope, definition, value))
+
+
+Json = dict[str, Any]
+TEXT: Json = {"type": "string"}
+NUMBER: Json = {"type": "integer"}
+
+
+def _object(*, rest: Json | None = None, **properties: Any) -> Json:
+    """Return the schema of an object with these properties, and the `rest` of its words."""
+    return {"type": "object", "properties": properties, **(rest or {})}
+
+
+def _ref(part: str) -> Json:
+    return {"$ref": f"#/$defs/{part}"}
+
+
+GUEST = _object(meal={"type": "string", "default": "soup"}, name={})
+ADDRESS = _object(city=TEXT)
+
+# A schema, values that it accepts, and values that it refuses with the path of the fault; None is any path.
+SCHEMAS: dict[str, tuple[Json, list[Any], list[tuple[Any, str | None]]]] = {
+    "an unexpected property is refused at every level": (
+        _object(name=TEXT, home=ADDRESS, pets={"type": "array", "items": _object(name=TEXT)}),
+        [{"name": "Ada", "home": {"city": "London"}, "pets": [{"name": "Dog"}]}],
+        [
+            ({"name": "Ada", "x": 1}, "$"),
+            ({"home": {"city": "London", "x": 1}}, "$.home"),
+            ({"pets": [{"name": "Dog"}, {"name": "Cat", "x": 1}]}, "$.pets[1]"),
+        ],
+    ),
+    "an explicit additionalProperties is honoured": (
+        _object(
+            closed=_object(a=TEXT),
+            numbers=_object(rest={"additionalProperties": NUMBER}),
+            rest={"additionalProperties": True},
+        ),
+        [{"anything": [1, 2], "numbers": {"x": 1}}],
+        [({"closed": {"b": 1}}, "$.closed"), ({"numbers": {"x": "one"}}, "$.numbers.x")],
+    ),
+    "an object without listed properties is open": (
+        _object(bag={"type": "object"}),
+        [{"bag": {"anything": 1}}],
+        [({"bag": 5}, "$.bag")],
+    ),
+    "parts joined by allOf are strict as a whole": (
+        _object(id=TEXT, rest={"allOf": [{"properties": {"a": TEXT}}, {"properties": {"b": TEXT}, "required": ["b"]}]}),
+        [{"id": "1", "a": "x", "b": "y"}],
+        [({"id": "1", "a": "x", "b": "y", "c": "z"}, None), ({"id": "1", "a": "x"}, None)],
+    ),
+    "allOf is strict as a whole even when the root lists nothing": (
+        {"type": "object", "allOf": [{"properties": {"a": TEXT}}, {"properties": {"b": TEXT}}]},
+        [{"a": "x", "b": "y"}],
+        [({"a": "x", "c": "z"}, None)],
+    ),
+    "a shared part is strict where it is referred to": (
+        _object(home=_ref("address"), rest={"$defs": {"address": ADDRESS}}),
+        [{"home": {"city": "London"}}],
+        [({"home": {"city": "London", "x": 1}}, "$.home")],
+    ),
+    "a shared part is strict even when the root is composed": (
+        _object(
+            home=_ref("address"),
+            rest={"allOf": [_ref("base")], "$defs": {"base": _object(id=TEXT), "address": ADDRESS}},
+        ),
+        [{"id": "1", "home": {"city": "London"}}],
+        [({"id": "1", "other": 1}, None), ({"id": "1", "home": {"city": "London", "x": 1}}, "$.home")],
+    ),
+    "a choice of shapes is strict in each": (
+        _object(
+            pet={
+                "oneOf": [
+                    _object(bark=TEXT, rest={"required": ["bark"]}),
+                    _object(purr=TEXT, rest={"required": ["purr"]}),
+                ]
+            }
+        ),
+        [{"pet": {"bark": "woof"}}, {"pet": {"purr": "rrr"}}],
+        [({"pet": {"bark": "woof", "x": 1}}, None)],
+    ),
+    "dependent parts do not refuse their neighbours": (
+        _object(
+            card=TEXT,
+            name=TEXT,
+            rest={"dependentSchemas": {"card": {"properties": {"address": TEXT}, "required": ["address"]}}},
+        ),
+        [{"name": "Ada"}, {"name": "Ada", "card": "1234", "address": "London"}],
+        [({"name": "Ada", "card": "1234"}, None), ({"name": "Ada", "x": 1}, None)],
+    ),
+    "an older draft is strict too": (
+        _object(
+            id=TEXT,
+            rest={"$schema": "http://json-schema.org/draft-07/schema#", "allOf": [{"properties": {"a": TEXT}}]},
+        ),
+        [{"id": "1", "a": "x"}],
+        [({"id": "1", "x": 1}, None)],
+    ),
+    "true is not an integer and one is not a boolean": (
+        _object(n=NUMBER, b={"type": "boolean"}),
+        [{"n": 1, "b": True}, {"n": 1.0}],
+        [({"n": True}, "$.n"), ({"b": 1}, "$.b"), ({"n": 1.5}, "$.n")],
+    ),
+    "a record is an object": (
+        _object(a=TEXT),
+        [{}],
+        [(value, "$") for value in (None, True, 5, "text", [], ["a"])],
+    ),
+    "a schema may refer to itself": (
+        _object(tree=_ref("node"), rest={"$defs": {"node": _object(name=TEXT, next=_ref("node"))}}),
+        [{"tree": {"name": "a", "next": {"name": "b", "next": {"name": "c"}}}}],
+        [({"tree": {"next": {"next": {"x": 1}}}}, "$.tree.next.next")],
+    ),
+}
+
+
+def _under(memory: Memory, schema: Json) -> ScopedMemory:
+    memory.definitions.create(name="Thing", slug="thing", schema=schema)
+    return memory.scope(user="ada")
+
+
+def _accepts(place: ScopedMemory, value: Any) -> None:
+    assert place.set("thing", value).value is not None
+
+
+def _refuses(place: ScopedMemory, value: Any, path: str | None = None) -> None:
+    before = place.get("thing")
+    error = assert_raises(SchemaViolation, place.set, "thing", value)
+    assert error.slug == "thing"
+    assert error.expected
+    assert path is None or error.path == path
+    assert place.get("thing") == before
+
+
+class SchemaPromises:
+    """A schema is valid, self-contained and strict, and a value that breaks it is never kept."""
+
+    @pytest.mark.parametrize(("schema", "accepted", "refused"), SCHEMAS.values(), ids=SCHEMAS)
+    def test_a_schema_accepts_what_it_describes_and_refuses_the_rest(
+        self, memory: Memory, schema: Json, accepted: list[Any], refused: list[tuple[Any, str | None]]
+    ) -> None:
+        ada = _under(memory, schema)
+        for value in accepted:
+            _accepts(ada, value)
+        for value, path in refused:
+            _refuses(ada, value, path)
+
+    def test_a_schema_that_could_never_be_compiled_is_refused_at_once(self, memory: Memory, store: Store) -> None:
+        """Its parts lead back to themselves, or double at each reference."""
+        itself: Json = {"allOf": [_ref("again")] * 20}
+        doubled: Json = {f"d{n}": {"allOf": [_ref(f"d{n + 1}")] * 2} for n in range(30)}
+        whole = _object(n={})
+        with unchanged(store):
+            for schema in (
+                {**whole, "anyOf": [_ref("again")] * 20, "$defs": {"again": itself}},
+                {**whole, "not": {"$ref": "#"}},
+                {**whole, "allOf": [{"$ref": "#/allOf/0"}]},
+                {**whole, "allOf": [_ref("d0")], "$defs": {**doubled, "d30": TEXT}},
+            ):
+                with pytest.raises(InvalidDefinition, match=r"the schema (leads back|has more than)"):
+                    memory.definitions.create(name="Thing", slug="thing", schema=schema)
+        nested = _object(name=TEXT, parts={"items": {"$ref": "#"}}, lid={"anyOf": [{"type": "null"}, {"$ref": "#"}]})
+        ada = _under(memory, nested)
+        _accepts(ada, {"name": "box", "lid": {"name": "lid", "lid": None}, "parts": [{"parts": [{"name": "nail"}]}]})
+        _refuses(ada, {"parts": [{"parts": [{"name": 7}]}]})
+
+    @pytest.mark.parametrize(
+        ("rule", "good", "bad"),
+        [
+            ({"type": "string", "format": "email"}, "ada@example.org", "ada at example"),
+            ({"type": "string", "format": "date-time"}, "2026-04-30T16:20:00Z", "yesterday"),
+            ({"type": "string", "format": "date"}, "2026-04-30", "2026-02-30"),
+            ({"type": "string", "format": "uuid"}, "123e4567-e89b-12d3-a456-426614174000", "123e4567"),
+            ({"type": "string", "format": "uri"}, "https://example.org/a?b=c", "not a uri"),
+            ({"type": "string", "maxLength": 3}, "abc", "abcd"),
+            ({"type": "string", "pattern": "^a+$"}, "aaa", "b"),
+            ({"enum": ["en", "fr"]}, "en", "de"),
+            ({"const": 5}, 5, 6),
+            ({"type": "integer", "minimum": 1}, 1, 0),
+            ({"type": "array", "items": NUMBER, "maxItems": 2}, [1, 2], [1, 2, 3]),
+            ({"type": ["string", "null"]}, None, 1),
+        ],
+    )
+    def test_the_words_of_a_schema_mean_what_they_say(self, memory: Memory, rule: Json, good: Any, bad: Any) -> None:
+        ada = _under(memory, _object(v=rule))
+        _accepts(ada, {"v": good})
+        _refuses(ada, {"v": bad}, "$.v")
+
+    def test_defaults_are_filled_in(self, memory: Memory) -> None:
+        ada = _under(
+            memory,
+            _object(
+                language={"type": "string", "default": "en"},
+                home=_object(country={"type": "string", "default": "uk"}),
+                tags={"type": "array", "default": []},
+                rest={"required": ["language"]},
+            ),
+        )
+        assert ada.set("thing", {}).value == {"language": "en", "tags": []}
+        assert ada.set("thing", {"language": "fr", "home": {}}).value["home"] == {"country": "uk"}
+        assert ada.value("thing") == {"language": "fr", "home": {"country": "uk"}, "tags": []}
+
+    def test_defaults_are_filled_in_inside_lists_and_through_references(self, memory: Memory) -> None:
+        table = _object(guest=_ref("guest"), below=_ref("table"))
+        schema = _object(
+            guests={"type": "array", "items": _ref("guest")},
+            rows={"type": "array", "items": {"type": "array", "items": GUEST}},
+            table={"allOf": [_ref("table")]},
+            wine=_ref("wine"),
+            rest={"$defs": {"guest": GUEST, "table": table, "wine": {"type": "string", "default": "red"}}},
+        )
+        ada = _under(memory, schema)
+        assert ada.set("thing", {}).value == {"wine": "red"}
+        named, fed = {"name": "Bo"}, {"name": "Bo", "meal": "soup"}
+        given = {"guests": [named, {"meal": "pie"}], "rows": [[named], []], "table": {"below": {"guest": named}}}
+        assert ada.set("thing", given).value == {
+            "guests": [fed, {"meal": "pie"}],
+            "rows": [[fed], []],
+            "table": {"below": {"guest": fed}},
+            "wine": "red",
+        }
+
+    @pytest.mark.parametrize(
+        "reference", ["#/$defs/the%20guest", "#guest", "#/$defs/choice/anyOf/1"], ids=["escaped", "anchor", "place"]
+    )
+    def test_a_reference_leads_where_it_points_however_it_is_written(self, memory: Memory, reference: str) -> None:
+        parts = {"the guest": {"$anchor": "guest", **GUEST}, "choice": {"anyOf": [{"type": "null"}, GUEST]}}
+        seats = {"type": "integer", "default": 2}
+        ada = _under(memory, _object(at={"$ref": reference}, seats=seats, rest={"$defs": parts}))
+        assert ada.set("thing", {"at": {}}).value == {"at": {"meal": "soup"}, "seats": 2}
+        _refuses(ada, {"at": {"wine": "red"}}, "$.at")
+        _refuses(ada, {"at": {"meal": 7}}, "$.at.meal")
+
+    def test_a_whole_may_be_made_of_a_part_with_an_anchor(self, memory: Memory) -> None:
+        part = {"$anchor": "part", "properties": {"meal": {"type": "string", "default": "soup"}}}
+        ada = _under(memory, {"type": "object", "allOf": [{"$ref": "#part"}], "$defs": {"part": part}})
+        assert ada.set("thing", {}).value == {"meal": "soup"}
+        _refuses(ada, {"wine": "red"}, "$")
+
+    def test_references_may_lead_round_in_circles(self, memory: Memory) -> None:
+        again = _object(d={"default": 2}, at=_ref("again"))
+        ada = _under(memory, _object(n={"default": 1}, at=_ref("again"), rest={"$defs": {"again": again}}))
+        assert ada.set("thing", {"at": {"at": {}}}).value == {"n": 1, "at": {"d": 2, "at": {"d": 2}}}
+        _refuses(ada, {"m": 1}, "$")
+
+    def test_a_refused_value_changes_nothing(self, memory: Memory, store: Store) -> None:
+        ada = _under(memory, _object(n=NUMBER))
+        ada.set("thing", {"n": 1})
+        with unchanged(store):
+            assert_raises(SchemaViolation, ada.set, "thing", {"n": "one"})
+
+    @pytest.mark.parametrize(
+        ("schema", "path"),
+        [
+            (None, "$"),
+            ([], "$"),
+            ("object", "$"),
+            (True, "$"),
+            ({}, "$"),
+            ({"type": "string"}, "$"),
+            ({"type": "array", "items": {}}, "$"),
+            ({"type": ["object", "null"]}, "$"),
+            (_object(a={"type": "strng"}), "$.properties.a.type"),
+            (_object(a={"minLength": -1}), "$.properties.a.minLength"),
+            ({"type": "object", "required": "a"}, "$.required"),
+            ({"type": "object", "properties": []}, "$.properties"),
+        ],
+    )
+    def test_a_schema_that_is_not_one_is_refused_with_the_path_of_its_fault(
+        self, memory: Memory, store: Store, schema: Any, path: str
+    ) -> None:
+        with unchanged(store):
+            error = assert_raises(InvalidDefinition, _under, memory, schema)
+        assert error.path == path
+        _accepts(_under(memory, {"type": "object"}), {"a": 1})
+
+    @pytest.mark.parametrize(
+        "reference",
+        ["https://example.org/schema.json", "http://127.0.0.1:1/x", "file:///etc/passwd", "other.json", "#/$defs/no"],
+    )
+    def test_a_schema_that_refers_outside_itself_is_refused(self, memory: Memory, store: Store, reference: str) -> None:
+        with unchanged(store):
+            assert_raises(InvalidDefinition, _under, memory, _object(a={"$ref": reference}))
+        _accepts(_under(memory, _object(a=_ref("yes"), rest={"$defs": {"yes": TEXT}})), {"a": "x"})
+
+    def test_a_schema_has_a_largest_size(self, memory: Memory) -> None:
+        error = assert_raises(LimitExceeded, _under, memory, _object(**{f"p{n}": TEXT for n in range(20_000)}))
+        assert error.actual > error.limit
+        assert memory.definitions.list() == []

@@ -28,7 +28,15 @@ from memoranda.model.fact import Origin
 from memoranda.model.policy import Policy
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.store.base import ContentKey, Store
-from memoranda.testing.conformance.base import EMBEDDER, Capability, WatchedEmbedder, present, requires, snapshot
+from memoranda.testing.conformance.base import (
+    EMBEDDER,
+    Capability,
+    WatchedEmbedder,
+    assert_raises,
+    present,
+    requires,
+    unchanged,
+)
 from memoranda.testing.fakes import FakeClock
 
 
@@ -86,20 +94,16 @@ class LedgerPromises:
         memory.definitions.list()
         memory.permissions.list()
         memory.approvals.list()
-        with pytest.raises(Conflict):
-            ada.set("k", 2, expect=9)
-        with pytest.raises(IdempotencyMismatch):
-            ada.set("k", 2, idempotency_key="r1")
+        assert_raises(Conflict, ada.set, "k", 2, expect=9)
+        assert_raises(IdempotencyMismatch, ada.set, "k", 2, idempotency_key="r1")
         assert memory.ledger.verify().length == length
         ada.set("k", 2)
         assert memory.ledger.verify().length == length + 1
 
     def test_a_denial_is_an_event(self, memory: Memory) -> None:
         agent = memory.acting_as("agent", door="mcp", policy=Policy.of(allow=("memory.read",)))
-        with pytest.raises(Denied):
-            agent.scope(user="ada").set("k", "secret")
-        with pytest.raises(Denied):
-            agent.ledger.events()
+        assert_raises(Denied, agent.scope(user="ada").set, "k", "secret")
+        assert_raises(Denied, agent.ledger.events)
         write, read = memory.ledger.events()
         assert (write.decision, write.effect, write.scope, write.key) == ("deny", "set_fact", "user:ada", "k")
         assert (write.actor, write.door, write.version, write.content) == ("agent", "mcp", None, None)
@@ -138,8 +142,7 @@ class LedgerPromises:
         with pytest.raises(ApprovalRequired) as caught:
             memory.acting_as("agent").scope(user="ada").set("k", {"deep": [secret]})
         memory.approvals.approve(caught.value.approval)
-        with pytest.raises(Denied):
-            memory.acting_as("stranger").scope(user="ada").set("k", secret)
+        assert_raises(Denied, memory.acting_as("stranger").scope(user="ada").set, "k", secret)
         memory.export(tmp_path / "x.jsonl")
         memory.import_file(tmp_path / "x.jsonl")
         ada.delete("k")
@@ -316,9 +319,8 @@ def _ask(memory: Memory, effect: Callable[[Memory], object], *, actor: str = "ag
     """Let an agent, whose writes need approval, try an effect; return the id of what waits."""
     if not memory.permissions.list():
         memory.permissions.grant("agent", "memory", level="approve")
-    with pytest.raises(ApprovalRequired) as caught:
-        effect(memory.acting_as(actor, door="mcp", source="thread:4"))
-    return caught.value.approval
+    error = assert_raises(ApprovalRequired, effect, memory.acting_as(actor, door="mcp", source="thread:4"))
+    return error.approval
 
 
 class ApprovalPromises:
@@ -375,8 +377,7 @@ class ApprovalPromises:
         decided = memory.approvals.refuse(waiting, reason="no")
         assert (decided.approval.status, decided.result) == ("refused", None)
         assert ada.value("k") == "kept"
-        with pytest.raises(Conflict):
-            memory.approvals.approve(waiting)
+        assert_raises(Conflict, memory.approvals.approve, waiting)
         assert ada.value("k") == "kept"
         assert [(e.effect, e.decision) for e in memory.ledger.tail(2)] == [
             ("delete_fact", "pending"),
@@ -386,12 +387,10 @@ class ApprovalPromises:
     def test_a_decision_is_made_once(self, memory: Memory, ada: ScopedMemory, store: Store) -> None:
         waiting = _ask(memory, lambda agent: agent.scope(user="ada").set("k", 1))
         memory.approvals.approve(waiting)
-        before = snapshot(store)
-        for attempt in (lambda: memory.approvals.approve(waiting), lambda: memory.approvals.refuse(waiting)):
-            with pytest.raises(Conflict) as caught:
-                attempt()
-            assert (caught.value.expected, caught.value.actual) == ("pending", "approved")
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (lambda: memory.approvals.approve(waiting), lambda: memory.approvals.refuse(waiting)):
+                error = assert_raises(Conflict, attempt)
+                assert (error.expected, error.actual) == ("pending", "approved")
         assert present(ada.get("k")).version == 1
 
     def test_an_actor_cannot_decide_its_own_request_and_the_attempt_is_recorded(self, memory: Memory) -> None:
@@ -401,8 +400,7 @@ class ApprovalPromises:
         assert [approval.id for approval in agent.approvals.list()] == [waiting]
         for attempt in (lambda: agent.approvals.approve(waiting), lambda: agent.approvals.refuse(waiting)):
             length = memory.ledger.verify().length
-            with pytest.raises(Denied):
-                attempt()
+            assert_raises(Denied, attempt)
             assert [(e.effect, e.decision, e.actor) for e in memory.ledger.events(start=length + 1)] == [
                 ("decide", "deny", "agent")
             ]
@@ -415,9 +413,8 @@ class ApprovalPromises:
         waiting = _ask(memory, lambda agent: agent.scope(user="ada").set("k", 1))
         watcher = memory.acting_as("watcher", policy=Policy.of(allow=("approvals.read", "memory")))
         assert len(watcher.approvals.list()) == 1
-        with pytest.raises(Denied) as caught:
-            watcher.approvals.approve(waiting)
-        assert caught.value.capability == "approvals.decide"
+        error = assert_raises(Denied, watcher.approvals.approve, waiting)
+        assert error.capability == "approvals.decide"
         assert memory.scope(user="ada").get("k") is None
         memory.acting_as("human", policy=HUMAN).approvals.approve(waiting)
         assert memory.scope(user="ada").value("k") == 1
@@ -439,8 +436,7 @@ class ApprovalPromises:
             lambda: memory.approvals.refuse("approval_nothing"),
             lambda: memory.approvals.get("approval_nothing"),
         ):
-            with pytest.raises(NotFound):
-                attempt()
+            assert_raises(NotFound, attempt)
         assert memory.approvals.get(waiting).status == "pending"
 
     def test_a_conflict_at_the_moment_of_approval_leaves_it_pending(self, memory: Memory, store: Store) -> None:
@@ -448,11 +444,9 @@ class ApprovalPromises:
         ada.set("k", 1)
         waiting = _ask(memory, lambda agent: agent.scope(user="ada").set("k", 2, expect=1))
         ada.set("k", "somebody was faster")
-        before = snapshot(store)
-        with pytest.raises(Conflict) as caught:
-            memory.approvals.approve(waiting)
-        assert (caught.value.expected, caught.value.actual) == (1, 2)
-        assert snapshot(store) == before
+        with unchanged(store):
+            error = assert_raises(Conflict, memory.approvals.approve, waiting)
+            assert (error.expected, error.actual) == (1, 2)
         assert memory.approvals.get(waiting).status == "pending"
         assert memory.approvals.refuse(waiting).approval.status == "refused"
 
@@ -460,8 +454,7 @@ class ApprovalPromises:
         waiting = _ask(memory, lambda agent: agent.scope(user="ada").set("p", {"n": "one"}))
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
         memory.definitions.create(name="P", slug="p", schema=schema)
-        with pytest.raises(SchemaViolation):
-            memory.approvals.approve(waiting)
+        assert_raises(SchemaViolation, memory.approvals.approve, waiting)
         assert memory.scope(user="ada").get("p") is None
         memory.definitions.delete("p")
         memory.approvals.approve(waiting)
@@ -564,11 +557,9 @@ class ApprovalPromises:
         beside = open_beside(embedder=embedder)
         beside.scope(user="ada").remember("a heron by the pond", collection="birds")
         waiting = _ask(beside, lambda agent: agent.scope(user="ada").recall("heron", collection="birds"))
-        before = snapshot(store)
-        embedder.fails_on = "heron"
-        with pytest.raises(EmbeddingFailed):
-            beside.approvals.approve(waiting)
-        assert snapshot(store) == before
+        with unchanged(store):
+            embedder.fails_on = "heron"
+            assert_raises(EmbeddingFailed, beside.approvals.approve, waiting)
         embedder.fails_on = None
         assert beside.approvals.approve(waiting).result.count == 1
 
@@ -583,8 +574,7 @@ class ApprovalPromises:
         memory.permissions.grant("agent", "approvals")
         embedder.asked.clear()
         for actor in ("agent", "stranger"):
-            with pytest.raises(Denied):
-                beside.acting_as(actor).approvals.approve(waiting)
+            assert_raises(Denied, beside.acting_as(actor).approvals.approve, waiting)
         assert embedder.asked == []
         beside.acting_as("human", policy=HUMAN).approvals.approve(waiting)
         assert embedder.asked != []
@@ -611,8 +601,7 @@ class ApprovalPromises:
     @pytest.mark.parametrize("verb", ["inspect", "scrub"])
     def test_what_cannot_wait_is_denied_rather_than_kept_for_nothing(self, memory: Memory, verb: str) -> None:
         memory.permissions.grant("agent", "upkeep", level="approve")
-        with pytest.raises(Denied):
-            getattr(memory.acting_as("agent"), verb)()
+        assert_raises(Denied, getattr(memory.acting_as("agent"), verb))
         assert memory.approvals.list(status="all") == []
         memory.permissions.grant("keeper", "upkeep")
         assert getattr(memory.acting_as("keeper"), verb)()
@@ -646,5 +635,4 @@ class ApprovalPromises:
         again.approvals.refuse(dropped)
         assert again.scope(user="ada").value("k") == value
         assert again.scope(user="ada").get("l") is None
-        with pytest.raises(Conflict):
-            again.approvals.approve(waiting)
+        assert_raises(Conflict, again.approvals.approve, waiting)

@@ -15,7 +15,7 @@ from memoranda.errors import ApprovalRequired, Denied, InvalidPolicy, NotFound, 
 from memoranda.model.policy import CAPABILITIES, Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.conformance.base import Capability, present, requires, snapshot
+from memoranda.testing.conformance.base import Capability, assert_raises, present, requires, unchanged
 from memoranda.testing.fakes import FakeClock
 
 LOOK_ALIKES = (
@@ -117,8 +117,7 @@ class ScopePromises:
         here.set("k", "here")
         here.set("counter", {"n": 1})
         there.set("theirs", "there")
-        with pytest.raises(ApprovalRequired):
-            memory.acting_as("agent:b").scope(user="ada").set("k", "waiting")
+        assert_raises(ApprovalRequired, memory.acting_as("agent:b").scope(user="ada").set, "k", "waiting")
 
         assert [f.key for f in here.list()] == ["counter", "k"]
         assert [f.key for f in there.list()] == ["theirs"]
@@ -127,8 +126,7 @@ class ScopePromises:
         assert there.list(as_of=clock.now()) and not there.list("k", as_of=clock.now())
         stranger = Memory(store, tenant=other, clock=clock)
         assert stranger.definitions.list() == []
-        with pytest.raises(NotFound):
-            stranger.definitions.get(definition.id)
+        assert_raises(NotFound, stranger.definitions.get, definition.id)
         assert stranger.permissions.list() == []
         assert stranger.approvals.list() == []
         assert [e.key for e in stranger.ledger.events()] == ["theirs"]
@@ -142,8 +140,7 @@ class ScopePromises:
     def test_definitions_and_grants_of_one_tenant_do_not_bind_another(self, memory: Memory) -> None:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
         memory.definitions.create(name="Counter", slug="counter", schema=schema)
-        with pytest.raises(SchemaViolation):
-            memory.scope(user="ada").set("counter", "not an object")
+        assert_raises(SchemaViolation, memory.scope(user="ada").set, "counter", "not an object")
         assert memory.scope(tenant="other", user="ada").set("counter", "free").version == 1
 
     def test_erasing_in_one_tenant_leaves_the_same_user_of_another(self, memory: Memory) -> None:
@@ -208,9 +205,8 @@ class PermissionPromises:
         }
         for name, attempt in attempts.items():
             length = memory.ledger.verify().length
-            with pytest.raises(Denied) as caught:
-                attempt()
-            assert caught.value.capability in CAPABILITIES, name
+            error = assert_raises(Denied, attempt)
+            assert error.capability in CAPABILITIES, name
             event = memory.ledger.events(start=length + 1)
             assert [(e.decision, e.actor) for e in event] == [("deny", "agent:stranger")], name
         memory.permissions.grant("agent:stranger", "memory.read")
@@ -223,12 +219,10 @@ class PermissionPromises:
         memory.permissions.grant("boss", "*")
         for actor in ("reader", "keeper", "boss"):
             assert memory.acting_as(actor).scope(user="ada").list() == []
-        with pytest.raises(Denied) as caught:
-            memory.acting_as("reader").scope(user="ada").set("k", 1)
-        assert (caught.value.capability, caught.value.actor) == ("memory.write", "reader")
+        error = assert_raises(Denied, memory.acting_as("reader").scope(user="ada").set, "k", 1)
+        assert (error.capability, error.actor) == ("memory.write", "reader")
         assert memory.acting_as("keeper").scope(user="ada").set("k", 1).version == 1
-        with pytest.raises(Denied):
-            memory.acting_as("keeper").ledger.events()
+        assert_raises(Denied, memory.acting_as("keeper").ledger.events)
         assert memory.acting_as("boss").ledger.events()
 
     def test_a_grant_to_everybody_is_for_every_actor(self, memory: Memory) -> None:
@@ -236,27 +230,22 @@ class PermissionPromises:
         memory.permissions.grant("writer", "memory.write")
         memory.scope(user="ada").set("k", 1)
         assert memory.acting_as("anybody").scope(user="ada").value("k") == 1
-        with pytest.raises(Denied):
-            memory.acting_as("anybody").scope(user="ada").set("k", 2)
+        assert_raises(Denied, memory.acting_as("anybody").scope(user="ada").set, "k", 2)
         assert memory.acting_as("writer").scope(user="ada").set("k", 2).version == 2
 
     def test_deny_beats_approve_beats_allow(self, memory: Memory) -> None:
         agent = memory.acting_as("agent")
         hers = agent.scope(user="ada")
-        with pytest.raises(Denied):
-            hers.set("k", 1)
+        assert_raises(Denied, hers.set, "k", 1)
         memory.permissions.grant("agent", "memory")
         assert hers.set("k", 1).version == 1
         pause = memory.permissions.grant("agent", "memory.write", level="approve")
-        with pytest.raises(ApprovalRequired):
-            hers.set("k", 2)
+        assert_raises(ApprovalRequired, hers.set, "k", 2)
         assert hers.value("k") == 1
         denial = memory.permissions.grant("*", "memory.write", level="deny")
-        with pytest.raises(Denied):
-            hers.set("k", 2)
+        assert_raises(Denied, hers.set, "k", 2)
         memory.permissions.revoke(denial.id)
-        with pytest.raises(ApprovalRequired):
-            hers.set("k", 2)
+        assert_raises(ApprovalRequired, hers.set, "k", 2)
         memory.permissions.revoke(pause.id)
         assert hers.set("k", 2).version == 2
 
@@ -268,8 +257,7 @@ class PermissionPromises:
         for other in ({}, {"user": "ad"}, {"user": "adam"}, {"user": "ada/agent:x"}, {"agent": "x"}):
             place = agent.scope(**other)
             for attempt in (lambda p=place: p.set("k", 1), lambda p=place: p.get("k"), lambda p=place: p.list()):
-                with pytest.raises(Denied):
-                    attempt()
+                assert_raises(Denied, attempt)
             assert memory.scope(**other).get("k") is None
 
     def test_a_denial_may_be_for_one_scope(self, memory: Memory) -> None:
@@ -278,13 +266,10 @@ class PermissionPromises:
         memory.scope(user="ada").set("k", 1)
         agent = memory.acting_as("agent")
         for place in (agent.scope(user="ada"), agent.scope(user="ada", agent="x")):
-            with pytest.raises(Denied):
-                place.get("k")
-            with pytest.raises(Denied):
-                place.set("k", 1)
+            assert_raises(Denied, place.get, "k")
+            assert_raises(Denied, place.set, "k", 1)
         assert agent.scope(user="adam").set("k", 1).version == 1
-        with pytest.raises(Denied):
-            agent.erase(user="ada")
+        assert_raises(Denied, agent.erase, user="ada")
         assert memory.scope(user="ada").value("k") == 1
 
     def test_a_grant_may_be_for_one_path(self, memory: Memory) -> None:
@@ -301,8 +286,7 @@ class PermissionPromises:
             lambda: hers.list(),
             lambda: hers.list("other"),
         ):
-            with pytest.raises(Denied):
-                attempt()
+            assert_raises(Denied, attempt)
 
     def test_a_denial_of_one_path_also_stops_what_would_pass_over_it(self, memory: Memory) -> None:
         memory.permissions.grant("agent", "memory")
@@ -318,8 +302,7 @@ class PermissionPromises:
             lambda: hers.list("secret"),
             lambda: memory.acting_as("agent").erase(user="ada"),
         ):
-            with pytest.raises(Denied):
-                attempt()
+            assert_raises(Denied, attempt)
         assert memory.scope(user="ada").value("secret.pin") == 1
 
     def test_a_batch_passes_only_if_each_of_its_writes_does(self, memory: Memory) -> None:
@@ -364,14 +347,11 @@ class PermissionPromises:
         hers = memory.acting_as("agent").scope(user="ada")
         assert hers.set("k", 1).version == 1
         assert memory.permissions.revoke(write.id) == write
-        with pytest.raises(Denied):
-            hers.set("k", 2)
+        assert_raises(Denied, hers.set, "k", 2)
         assert hers.value("k") == 1
         memory.permissions.revoke(read.id)
-        with pytest.raises(Denied):
-            hers.get("k")
-        with pytest.raises(NotFound):
-            memory.permissions.revoke(read.id)
+        assert_raises(Denied, hers.get, "k")
+        assert_raises(NotFound, memory.permissions.revoke, read.id)
         assert memory.permissions.list() == []
 
     def test_grants_are_listed_oldest_first(self, memory: Memory) -> None:
@@ -384,23 +364,20 @@ class PermissionPromises:
         assert made[1].rule == Rule("deny", "memory", Scope.of(user="ada"), "k")
 
     def test_a_grant_that_would_never_count_is_refused(self, memory: Memory, store: Store) -> None:
-        before = snapshot(store)
-        for attempt in (
-            lambda: memory.permissions.grant("agent", "memory.reed"),
-            lambda: memory.permissions.grant("agent", ""),
-            lambda: memory.permissions.grant("agent", "memory", level="perhaps"),  # type: ignore[arg-type]
-            lambda: memory.permissions.grant("", "memory"),
-            lambda: memory.permissions.grant("owner", "memory"),
-            lambda: memory.permissions.grant("agent:*", "memory"),
-            lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(user="*")),
-            lambda: memory.permissions.grant("agent", "memory", level="deny", path="health.*"),
-            lambda: memory.permissions.grant("agent", "memory", level="deny", path="*"),
-            lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(tenant="other", user="ada")),
-        ):
-            with pytest.raises(InvalidPolicy) as caught:
-                attempt()
-            assert caught.value.hint
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (
+                lambda: memory.permissions.grant("agent", "memory.reed"),
+                lambda: memory.permissions.grant("agent", ""),
+                lambda: memory.permissions.grant("agent", "memory", level="perhaps"),  # type: ignore[arg-type]
+                lambda: memory.permissions.grant("", "memory"),
+                lambda: memory.permissions.grant("owner", "memory"),
+                lambda: memory.permissions.grant("agent:*", "memory"),
+                lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(user="*")),
+                lambda: memory.permissions.grant("agent", "memory", level="deny", path="health.*"),
+                lambda: memory.permissions.grant("agent", "memory", level="deny", path="*"),
+                lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(tenant="other", user="ada")),
+            ):
+                assert_raises(InvalidPolicy, attempt)
         assert memory.permissions.grant("agent", "memory").actor == "agent"
 
     @pytest.mark.parametrize("actor", ["agent", "ada's agent"])
@@ -410,23 +387,20 @@ class PermissionPromises:
     ) -> None:
         there = memory.in_tenant("acme")
         agent = there.acting_as(actor)
-        with pytest.raises(Denied) as caught:
-            agent.scope(user=user).set("k", 1)
-        call = caught.value.hint.removeprefix("Grant it with memory.")
+        error = assert_raises(Denied, agent.scope(user=user).set, "k", 1)
+        call = error.hint.removeprefix("Grant it with memory.")
         assert call.startswith("permissions.grant(")
         eval(f"memory.{call}", {"memory": there})  # what a reader would paste
         assert agent.scope(user=user).set("k", 1).version == 1
-        with pytest.raises(Denied):
-            agent.scope(user="somebody else").set("k", 1)
+        assert_raises(Denied, agent.scope(user="somebody else").set, "k", 1)
 
     def test_a_denial_by_a_policy_does_not_ask_for_a_grant(self, memory: Memory) -> None:
         reading = Policy.of(allow=("memory.read",))
         memory.permissions.grant("granted", "memory")
         for handle in (memory.acting_as("agent", policy=reading), memory.acting_as("granted").narrowed(reading)):
-            with pytest.raises(Denied) as caught:
-                handle.scope(user="ada").set("k", 1)
-            assert "policy" in caught.value.hint
-            assert "permissions.grant(" not in caught.value.hint
+            error = assert_raises(Denied, handle.scope(user="ada").set, "k", 1)
+            assert "policy" in error.hint
+            assert "permissions.grant(" not in error.hint
         assert memory.acting_as("granted").scope(user="ada").set("k", 1).version == 1
 
     # policies of handles
@@ -451,8 +425,7 @@ class PermissionPromises:
                     if may:
                         assert attempt()
                     else:
-                        with pytest.raises(Denied):
-                            attempt()
+                        assert_raises(Denied, attempt)
         assert hers.value("areas") == 1
         assert hers.set("areas", 2).version == 2
 
@@ -464,8 +437,7 @@ class PermissionPromises:
         hers = memory.acting_as("agent", policy=policy).scope(user="ada")
         assert [fact.key for fact in hers.list()] == ["a.open", "c.x"]
         assert [fact.key for fact in hers.list(as_of="2026-01-02")] == ["a.open", "c.x"]
-        with pytest.raises(Denied):
-            hers.list("b")
+        assert_raises(Denied, hers.list, "b")
         assert len(ada.list()) == 5
 
     def test_a_page_of_a_list_is_filled_with_what_may_be_read(self, memory: Memory, ada: ScopedMemory) -> None:
@@ -504,8 +476,7 @@ class PermissionPromises:
         elsewhere.scope(user="ada").delete("locked")
         elsewhere.export(tmp_path / "open.jsonl")
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",), access={"locked": "read"}))
-        with pytest.raises(Denied):
-            agent.import_file(tmp_path / "all.jsonl")
+        assert_raises(Denied, agent.import_file, tmp_path / "all.jsonl")
         assert memory.scope(user="ada").list() == []
         assert agent.import_file(tmp_path / "open.jsonl").written == 1
 
@@ -513,18 +484,15 @@ class PermissionPromises:
         ada.set("k", 1)
         reader = memory.narrowed(Policy.of(allow=("memory.read",)))
         assert reader.scope(user="ada").value("k") == 1
-        with pytest.raises(Denied):
-            reader.scope(user="ada").set("k", 2)
+        assert_raises(Denied, reader.scope(user="ada").set, "k", 2)
         wider = reader.narrowed(Policy.of(allow=("*",)))
-        with pytest.raises(Denied):
-            wider.scope(user="ada").set("k", 2)
+        assert_raises(Denied, wider.scope(user="ada").set, "k", 2)
         assert wider.scope(user="ada").value("k") == 1
         memory.permissions.grant("agent", "memory")
         agent = memory.acting_as("agent")
         assert agent.scope(user="ada").set("k", 2).version == 2
         narrow = agent.narrowed(Policy.of(allow=("*",), access={"k": "read"}))
-        with pytest.raises(Denied):
-            narrow.scope(user="ada").set("k", 3)
+        assert_raises(Denied, narrow.scope(user="ada").set, "k", 3)
         assert narrow.scope(user="ada").value("k") == 2
         assert narrow.actor == "agent"
 
@@ -542,8 +510,7 @@ class PermissionPromises:
         memory.permissions.grant("agent", "*")
         agent = memory.acting_as("agent")
         for handle in (agent, memory.narrowed(Policy.of(allow=("memory",))), memory.acting_as("x", policy=Policy.of())):
-            with pytest.raises(Denied):
-                handle.acting_as("owner")
+            assert_raises(Denied, handle.acting_as, "owner")
         assert agent.scope(user="ada").set("k", 1).origin.actor == "agent"
         assert memory.acting_as("agent").actor == "agent"
 
@@ -561,8 +528,7 @@ class PermissionPromises:
             lambda: agent.at(there.scope).delete("k"),
             lambda: agent.erase(tenant="other", user="ada"),
         ):
-            with pytest.raises(Denied):
-                attempt()
+            assert_raises(Denied, attempt)
         assert there.value("k") == "theirs"
         assert len(there.history("k")) == 1
 
@@ -581,18 +547,15 @@ class PermissionPromises:
         assert again.permissions.list() == grants
         assert again.acting_as("agent").scope(user="ada").set("k", 2).version == 2
         assert again.ledger.tail(1)[0].epoch == 3
-        with pytest.raises(Denied):
-            again.acting_as("former").scope(user="ada").get("k")
+        assert_raises(Denied, again.acting_as("former").scope(user="ada").get, "k")
         limited = again.acting_as("limited", policy=quota).scope(user="ada")
         assert limited.set("k", 3).version == 3
-        with pytest.raises(QuotaExceeded):
-            limited.set("k", 4)
+        assert_raises(QuotaExceeded, limited.set, "k", 4)
 
     def test_an_effect_under_no_policy_at_all_is_denied(self, memory: Memory) -> None:
         memory.scope(user="ada").set("k", 1)
         empty = memory.acting_as("agent", policy=Policy.of())
-        with pytest.raises(Denied) as caught:
-            empty.scope(user="ada").get("k")
-        assert caught.value.capability == GetFact.capability
+        error = assert_raises(Denied, empty.scope(user="ada").get, "k")
+        assert error.capability == GetFact.capability
         full = memory.acting_as("agent", policy=Policy.of(allow=("memory.read",)))
         assert full.scope(user="ada").value("k") == 1

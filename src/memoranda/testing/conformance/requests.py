@@ -27,7 +27,7 @@ from memoranda.model.limits import Limits
 from memoranda.model.policy import OWNER, Policy, Quota
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store, Transaction
-from memoranda.testing.conformance.base import Capability, requires, snapshot
+from memoranda.testing.conformance.base import Capability, assert_raises, requires, snapshot, unchanged
 from memoranda.testing.fakes import FakeClock
 
 
@@ -58,15 +58,14 @@ class BatchPromises:
         ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
         ada.set("old", 1)
         bob.set("k", 1)
-        before = snapshot(store)
-        with pytest.raises(Conflict) as caught, memory.batch() as batch:
-            batch.set(ada, "new", 1)
-            batch.delete(ada, "old")
-            batch.set(bob, "k", 2, expect=7)
-            batch.set(bob, "later", 1)
-        assert (caught.value.expected, caught.value.actual, caught.value.key) == (7, 1, "k")
-        assert batch.results == []
-        assert snapshot(store) == before
+        with unchanged(store):
+            with pytest.raises(Conflict) as caught, memory.batch() as batch:
+                batch.set(ada, "new", 1)
+                batch.delete(ada, "old")
+                batch.set(bob, "k", 2, expect=7)
+                batch.set(bob, "later", 1)
+            assert (caught.value.expected, caught.value.actual, caught.value.key) == (7, 1, "k")
+            assert batch.results == []
         assert (ada.get("new"), bob.get("later")) == (None, None)
         assert (ada.value("old"), bob.value("k")) == (1, 1)
 
@@ -75,11 +74,10 @@ class BatchPromises:
             name="P", slug="p", schema={"type": "object", "properties": {"n": {"type": "integer"}}}
         )
         ada = memory.scope(user="ada")
-        before = snapshot(store)
-        with pytest.raises(SchemaViolation), memory.batch() as batch:
-            batch.set(ada, "k", 1)
-            batch.set(ada, "p", {"n": "one"})
-        assert snapshot(store) == before
+        with unchanged(store):
+            with pytest.raises(SchemaViolation), memory.batch() as batch:
+                batch.set(ada, "k", 1)
+                batch.set(ada, "p", {"n": "one"})
         with memory.batch() as batch:
             batch.set(ada, "k", 1)
             batch.set(ada, "p", {"n": 1})
@@ -93,11 +91,10 @@ class BatchPromises:
         assert len(ada.history("k")) == 1
 
     def test_a_block_that_fails_sends_nothing(self, memory: Memory, ada: ScopedMemory, store: Store) -> None:
-        before = snapshot(store)
-        with pytest.raises(ZeroDivisionError), memory.batch() as batch:
-            batch.set(ada, "k", 1)
-            raise ZeroDivisionError
-        assert snapshot(store) == before
+        with unchanged(store):
+            with pytest.raises(ZeroDivisionError), memory.batch() as batch:
+                batch.set(ada, "k", 1)
+                raise ZeroDivisionError
         with memory.batch() as batch:
             batch.set(ada, "k", 1)
         assert ada.value("k") == 1
@@ -110,11 +107,10 @@ class BatchPromises:
 
     def test_a_batch_stays_inside_one_tenant(self, memory: Memory, ada: ScopedMemory, store: Store) -> None:
         stranger = memory.scope(tenant="other", user="ada")
-        before = snapshot(store)
-        with pytest.raises(UsageError), memory.batch() as batch:
-            batch.set(ada, "k", 1)
-            batch.set(stranger, "k", 1)
-        assert snapshot(store) == before
+        with unchanged(store):
+            with pytest.raises(UsageError), memory.batch() as batch:
+                batch.set(ada, "k", 1)
+                batch.set(stranger, "k", 1)
         assert ada.set("k", 1).version == stranger.set("k", 1).version == 1
 
     def test_a_batch_has_a_limit_and_the_error_names_it(self, store: Store, clock: FakeClock) -> None:
@@ -178,28 +174,24 @@ class IdempotencyPromises:
         ada.set("k", 0)
         first = ada.set("k", 1, expect=1, idempotency_key="r1")
         assert ada.set("k", 1, expect=1, idempotency_key="r1") == first
-        with pytest.raises(Conflict):
-            ada.set("k", 1, expect=1, idempotency_key="r2")
+        assert_raises(Conflict, ada.set, "k", 1, expect=1, idempotency_key="r2")
 
     def test_one_key_for_another_request_is_a_mismatch_and_changes_nothing(self, memory: Memory, store: Store) -> None:
         ada = memory.scope(user="ada")
         ada.set("k", 1, ttl=60, idempotency_key="r1")
-        before = snapshot(store)
-        for attempt in (
-            lambda: ada.set("k", 2, ttl=60, idempotency_key="r1"),
-            lambda: ada.set("k", True, ttl=60, idempotency_key="r1"),
-            lambda: ada.set("other", 1, ttl=60, idempotency_key="r1"),
-            lambda: ada.set("k", 1, ttl=61, idempotency_key="r1"),
-            lambda: ada.set("k", 1, idempotency_key="r1"),
-            lambda: ada.set("k", 1, ttl=60, domain="d", idempotency_key="r1"),
-            lambda: ada.set("k", 1, ttl=60, expect=0, idempotency_key="r1"),
-            lambda: ada.delete("k", idempotency_key="r1"),
-        ):
-            with pytest.raises(IdempotencyMismatch) as caught:
-                attempt()
-            assert caught.value.expected != caught.value.actual
-            assert caught.value.hint
-        assert snapshot(store) == before
+        with unchanged(store):
+            for attempt in (
+                lambda: ada.set("k", 2, ttl=60, idempotency_key="r1"),
+                lambda: ada.set("k", True, ttl=60, idempotency_key="r1"),
+                lambda: ada.set("other", 1, ttl=60, idempotency_key="r1"),
+                lambda: ada.set("k", 1, ttl=61, idempotency_key="r1"),
+                lambda: ada.set("k", 1, idempotency_key="r1"),
+                lambda: ada.set("k", 1, ttl=60, domain="d", idempotency_key="r1"),
+                lambda: ada.set("k", 1, ttl=60, expect=0, idempotency_key="r1"),
+                lambda: ada.delete("k", idempotency_key="r1"),
+            ):
+                error = assert_raises(IdempotencyMismatch, attempt)
+                assert error.expected != error.actual
         assert ada.set("k", 1, ttl=60, idempotency_key="r1").version == 1
 
     def test_other_scopes_and_tenants_use_the_same_key_for_themselves(self, memory: Memory) -> None:
@@ -243,8 +235,7 @@ class IdempotencyPromises:
         assert send(7) == first
         assert first[1:4:2] == [True, False]
         assert (len(ada.history("k")), len(bob.history("k")), len(ada.history("old"))) == (1, 1, 2)
-        with pytest.raises(IdempotencyMismatch):
-            send(8)
+        assert_raises(IdempotencyMismatch, send, 8)
         assert (ada.value("k"), bob.value("k")) == (7, 7)
 
     def test_the_ledger_has_one_event_for_a_repeated_request(self, memory: Memory, ada: ScopedMemory) -> None:
@@ -256,8 +247,7 @@ class IdempotencyPromises:
         assert memory.ledger.verify().length == 2
 
     def test_a_request_that_failed_may_be_sent_again_under_its_key(self, ada: ScopedMemory) -> None:
-        with pytest.raises(Conflict):
-            ada.set("k", 2, expect=1, idempotency_key="r1")
+        assert_raises(Conflict, ada.set, "k", 2, expect=1, idempotency_key="r1")
         ada.set("k", 1)
         assert ada.set("k", 2, expect=1, idempotency_key="r1").version == 2
 
@@ -281,8 +271,7 @@ class IdempotencyPromises:
         assert again.set("k", {"n": [1, 2]}, idempotency_key="r1") == first
         assert again.delete("k", idempotency_key="d1") is True
         assert len(again.history("k")) == 2
-        with pytest.raises(IdempotencyMismatch):
-            again.set("k", {"n": [1]}, idempotency_key="r1")
+        assert_raises(IdempotencyMismatch, again.set, "k", {"n": [1]}, idempotency_key="r1")
 
 
 class QuotaPromises:
@@ -297,16 +286,14 @@ class QuotaPromises:
         with agent.batch() as batch:
             batch.set(hers, "b", 1)
             batch.set(hers, "c", 1)
-        with pytest.raises(QuotaExceeded) as caught:
-            hers.set("d", 1)
-        assert (caught.value.limit, caught.value.actual, caught.value.retry_after) == (3, 4, 50.0)
+        error = assert_raises(QuotaExceeded, hers.set, "d", 1)
+        assert (error.limit, error.actual, error.retry_after) == (3, 4, 50.0)
         assert memory.scope(user="ada").get("d") is None
         assert hers.value("a") == 1  # reading is free
         other = memory.acting_as("other", policy=policy).scope(user="ada")
         assert other.set("e", 1).version == 1  # and others have their own
         clock.advance(49.999999)
-        with pytest.raises(QuotaExceeded):
-            hers.set("d", 1)
+        assert_raises(QuotaExceeded, hers.set, "d", 1)
         clock.advance(0.000001)
         assert hers.set("d", 1).version == 1
 
@@ -314,12 +301,10 @@ class QuotaPromises:
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",), quota=Quota(bytes=20, per="1h")))
         hers = agent.scope(user="ada")
         hers.set("a", "x" * 8)
-        with pytest.raises(QuotaExceeded) as caught:
-            hers.set("b", "x" * 9)
-        assert (caught.value.limit, caught.value.actual) == (20, 21)
+        error = assert_raises(QuotaExceeded, hers.set, "b", "x" * 9)
+        assert (error.limit, error.actual) == (20, 21)
         assert hers.set("b", "x" * 8).version == 1
-        with pytest.raises(QuotaExceeded):
-            hers.set("c", 1)
+        assert_raises(QuotaExceeded, hers.set, "c", 1)
 
     def test_a_batch_that_does_not_fit_its_quota_is_refused_whole_and_not_counted(self, memory: Memory) -> None:
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",), quota=Quota(writes=2)))
@@ -342,8 +327,7 @@ class QuotaPromises:
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",), quota=Quota(writes=1)))
         hers = agent.scope(user="ada")
         hers.set("k", 1)
-        with pytest.raises(QuotaExceeded):
-            hers.set("k", 2)
+        assert_raises(QuotaExceeded, hers.set, "k", 2)
         allowed, refused = memory.ledger.events()
         assert (allowed.decision, allowed.version) == ("allow", 1)
         assert (refused.decision, refused.effect, refused.key, refused.actor) == ("deny", "set_fact", "k", "agent")
@@ -357,8 +341,7 @@ class QuotaPromises:
         narrow = agent.narrowed(Policy.of(allow=("*",), quota=Quota(writes=4, per="1h")))
         hers = narrow.scope(user="ada")
         assert [hers.set(f"k{n}", n).version for n in range(4)] == [1] * 4
-        with pytest.raises(QuotaExceeded):
-            hers.set("k5", 5)
+        assert_raises(QuotaExceeded, hers.set, "k5", 5)
 
     def test_a_short_window_does_not_reset_a_long_one(self, memory: Memory, clock: FakeClock) -> None:
         policy = Policy.of(allow=("memory",), quota=Quota(writes=3, per="1h"))
@@ -367,13 +350,11 @@ class QuotaPromises:
         hers = narrow.scope(user="ada")
         clock.advance(90)
         assert [hers.set(f"k{n}", n).version for n in range(2)] == [1, 1]
-        with pytest.raises(QuotaExceeded):
-            hers.set("too many in a minute", 1)
+        assert_raises(QuotaExceeded, hers.set, "too many in a minute", 1)
         clock.advance(60)
         assert hers.set("k3", 3).version == 1
-        with pytest.raises(QuotaExceeded) as caught:
-            hers.set("too many in an hour", 1)
-        assert caught.value.limit == 3
+        error = assert_raises(QuotaExceeded, hers.set, "too many in an hour", 1)
+        assert error.limit == 3
 
 
 T = TypeVar("T")
@@ -516,10 +497,8 @@ class AtOncePromises:
 
     def test_what_has_to_be_embedded_is_refused_at_once(self, memory: Memory, store: Store) -> None:
         memory.scope(user="ada").remember("the first", collection="notes")
-        before = snapshot(store)
-        with pytest.raises(Busy):
-            memory.at_once().scope(user="ada").remember("the second", collection="notes")
-        assert snapshot(store) == before
+        with unchanged(store):
+            assert_raises(Busy, memory.at_once().scope(user="ada").remember, "the second", collection="notes")
         memory.scope(user="ada").remember("the second", collection="notes")
         assert len(memory.scope(user="ada").entries(collection="notes")) == 2
 
@@ -532,8 +511,7 @@ class AtOncePromises:
             hurried.acting_as("agent:a", policy=OWNER).narrowed(guest),
             hurried.in_tenant(memory.tenant),
         ):
-            with pytest.raises(Busy):
-                handle.scope(user="ada").remember("text", collection="notes")
+            assert_raises(Busy, handle.scope(user="ada").remember, "text", collection="notes")
         patient = memory.acting_as("agent:a", policy=OWNER).narrowed(guest)
         patient.scope(user="ada").remember("text", collection="notes")
         assert [entry.content for entry in memory.scope(user="ada").entries(collection="notes")] == ["text"]
@@ -573,6 +551,5 @@ class MarkPromises:
 
     def test_the_mark_of_another_tenant_is_denied(self, memory: Memory) -> None:
         guest = memory.in_tenant("acme").acting_as("agent:a", policy=OWNER)
-        with pytest.raises(Denied):
-            guest.mark(tenant="other")
+        assert_raises(Denied, guest.mark, tenant="other")
         assert guest.mark(tenant="acme") == memory.mark(tenant="acme")

@@ -30,7 +30,7 @@ from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Session, Store
-from memoranda.testing.conformance.base import Capability, present, requires
+from memoranda.testing.conformance.base import Capability, assert_raises, present, requires
 from memoranda.testing.fakes import FakeClock
 
 NOWHERE = Recorded(index=0, head=GENESIS, position=0)
@@ -180,8 +180,7 @@ class RunPromises:
             Recorded(index=2, head=GENESIS, position=0),
             Recorded(index=3, head=won.head, position=0),
         ):
-            with pytest.raises(Conflict):
-                _record(second, "r1", wrong, STEP)
+            assert_raises(Conflict, _record, second, "r1", wrong, STEP)
         assert memory.ledger.verify().length == length
         assert memory.at(_scope("r1")).value("runs.lost") is None
         assert _record(second, "r1", won, STEP).index == 3
@@ -198,8 +197,7 @@ class RunPromises:
     def test_a_record_is_kept_with_the_events_or_not_at_all(self, memory: Memory) -> None:
         head = _begin(memory, "r1")
         refused = SetFact(scope=_scope("r1"), key="runs.begun", payload=msgspec.Raw(b"1"), expect=7)
-        with pytest.raises(Conflict):
-            _record(memory, "r1", head, STEP, writes=(_own("r1", "runs.part", 1), refused))
+        assert_raises(Conflict, _record, memory, "r1", head, STEP, writes=(_own("r1", "runs.part", 1), refused))
         assert len(memory.runs.events("r1")) == 1 and memory.at(_scope("r1")).get("runs.part") is None
         _record(memory, "r1", head, STEP, writes=(_own("r1", "runs.part", 1),))
         assert len(memory.runs.events("r1")) == 2 and memory.at(_scope("r1")).value("runs.part") == 1
@@ -235,8 +233,7 @@ class RunPromises:
         guest = memory.acting_as("user:ada", policy=Policy(rules=(Rule("allow", "runs.read", ada),)))
         assert guest.runs.list(owner=ada) == mine
         for others in (None, Scope.of(user="ad")):
-            with pytest.raises(Denied):
-                guest.runs.list(owner=others)
+            assert_raises(Denied, guest.runs.list, owner=others)
 
     def test_no_owner_leads_to_the_runs_of_another_tenant(self, memory: Memory) -> None:
         other, theirs = memory.in_tenant("other"), Scope.of(tenant="other", user="ada")
@@ -253,8 +250,7 @@ class RunPromises:
         assert memory.runs.get("r1").id == "r1"
         for unknown in ("r2", "", "\0", "r" * 300, " "):
             for ask in (memory.runs.get, memory.runs.events, memory.runs.verify):
-                with pytest.raises(NotFound):
-                    ask(unknown)
+                assert_raises(NotFound, ask, unknown)
         with pytest.raises(UsageError, match="status"):
             memory.runs.list(status="lost")  # pyright: ignore[reportArgumentType]: what a caller without types may do
 
@@ -345,8 +341,7 @@ class RunPromises:
         assert memory.approvals.refuse(approval.id, reason="too hot").result is None
         assert memory.approvals.get(approval.id).status == "refused"
         assert [event.effect for event in memory.ledger.tail(2)] == ["hold_step", "decide"]
-        with pytest.raises(Conflict):
-            memory.approvals.approve(approval.id)
+        assert_raises(Conflict, memory.approvals.approve, approval.id)
 
     def test_readers_of_runs_see_decisions_about_steps_and_no_other_approval(self, memory: Memory) -> None:
         _begin(memory, "r1")
@@ -359,18 +354,14 @@ class RunPromises:
         assert viewer.runs.decision("r1", approval.id).status == "approved"
         assert viewer.runs.decision("r2", other.id).reason == "too hot"
         for run, named in (("r1", other.id), ("r1", "approval_none"), ("r3", approval.id), ("r1", "\0")):
-            with pytest.raises(NotFound):
-                viewer.runs.decision(run, named)
-        with pytest.raises(Denied):
-            viewer.approvals.list()
-        with pytest.raises(Denied):
-            memory.acting_as("stranger", policy=Policy.of()).runs.decision("r1", approval.id)
+            assert_raises(NotFound, viewer.runs.decision, run, named)
+        assert_raises(Denied, viewer.approvals.list)
+        assert_raises(Denied, memory.acting_as("stranger", policy=Policy.of()).runs.decision, "r1", approval.id)
 
     def test_a_step_that_no_actor_may_decide_is_not_held(self, memory: Memory) -> None:
         _begin(memory, "r1")
         for step, needs in (("", "http"), ("fire", ""), ("fire", "\0")):
-            with pytest.raises(UsageError):
-                memory.perform(HoldStep(scope=_scope("r1"), run="r1", step=step, needs=needs))
+            assert_raises(UsageError, memory.perform, HoldStep(scope=_scope("r1"), run="r1", step=step, needs=needs))
         with pytest.raises(UsageError, match="recorded in"):
             memory.perform(HoldStep(scope=Scope.of(user="ada"), run="r1", step="fire", needs="http"))
         assert memory.approvals.list() == []
@@ -379,13 +370,10 @@ class RunPromises:
     def test_a_run_that_was_ended_cannot_be_gone_on_with(self, memory: Memory) -> None:
         head = _record(memory, "r1", _begin(memory, "r1"), STEP)
         memory.perform(EndScope(scope=_scope("r1")))
-        with pytest.raises(ScopeEnded):
-            _record(memory, "r1", head, STEP)
-        with pytest.raises(ScopeEnded):
-            _pause(memory, "r1")
+        assert_raises(ScopeEnded, _record, memory, "r1", head, STEP)
+        assert_raises(ScopeEnded, _pause, memory, "r1")
         assert len(memory.runs.events("r1")) == 2 and memory.runs.verify("r1").ok
-        with pytest.raises(NotFound):
-            memory.runs.get("r1")
+        assert_raises(NotFound, memory.runs.get, "r1")
 
     def test_a_run_takes_with_it_what_its_owner_remembered_for_it_alone(self, memory: Memory) -> None:
         machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
@@ -394,13 +382,11 @@ class RunPromises:
         for place in (own, beside, Scope.of(user="ada"), Scope.of(user="bob", run="r1")):
             memory.at(place).set("glaze", "celadon")
             if place != own:
-                with pytest.raises(UsageError):
-                    _record(machine, "r1", head, END, ends=place)
+                assert_raises(UsageError, _record, machine, "r1", head, END, ends=place)
         assert memory.at(own).value("glaze") == "celadon", "nothing is ended by a record that is refused"
         _record(machine, "r1", head, END, writes=(_summary(memory, "r1", "completed"),), ends=own)
         assert memory.at(own).history("glaze") == []
-        with pytest.raises(ScopeEnded):
-            memory.at(own).set("glaze", "tenmoku")
+        assert_raises(ScopeEnded, memory.at(own).set, "glaze", "tenmoku")
         assert memory.at(beside).value("glaze") == memory.scope(user="ada").value("glaze") == "celadon"
         assert [(one.effect, one.actor) for one in memory.ledger.events()][-1] == ("end_scope", "machine:kiln")
         assert memory.ledger.verify().ok and all(finding.ok for finding in memory.inspect())
@@ -446,8 +432,7 @@ class RunPromises:
         assert [run.status for run in memory.runs.list()] == ["completed"]
         clock.advance(61)
         assert memory.runs.list() == []
-        with pytest.raises(NotFound):
-            memory.runs.get("r1")
+        assert_raises(NotFound, memory.runs.get, "r1")
         assert memory.runs.verify("r1").ok and len(memory.runs.events("r1")) == 2
         memory.sweep()
         assert all(finding.ok for finding in memory.inspect())
@@ -492,8 +477,7 @@ class RunPromises:
         assert imported.refused == len(imported.refusals)
         assert elsewhere.runs.list() == [] and len(memory.runs.list()) == 1
         assert all(finding.ok for finding in elsewhere.inspect())
-        with pytest.raises(Conflict):
-            _record(elsewhere, "r1", done, STEP)
+        assert_raises(Conflict, _record, elsewhere, "r1", done, STEP)
 
     @requires(Capability.RESTART)
     def test_a_run_goes_on_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from memoranda.testing.conformance.base import ConformanceBase
 from memoranda.testing.conformance.blocks import BlockPromises
 from memoranda.testing.conformance.collections import CollectionPromises
-from memoranda.testing.conformance.definitions import DefinitionPromises, RecordPromises
-from memoranda.testing.conformance.entries import EntryPromises
-from memoranda.testing.conformance.entry_lives import EntryLifePromises
-from memoranda.testing.conformance.entry_rules import EntryRulePromises
-from memoranda.testing.conformance.facts import FactPromises, HistoryPromises
+from memoranda.testing.conformance.definitions import DefinitionPromises, RecordPromises, SchemaPromises
+from memoranda.testing.conformance.entries import EntryLifePromises, EntryPromises
+from memoranda.testing.conformance.facts import (
+    ErasurePromises,
+    ExpiryPromises,
+    FactPromises,
+    HistoryPromises,
+    SessionPromises,
+)
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
-from memoranda.testing.conformance.lifetimes import ErasurePromises, ExpiryPromises, SessionPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
-from memoranda.testing.conformance.recall import RecallPromises
+from memoranda.testing.conformance.recall import EntryRulePromises, RecallPromises
 from memoranda.testing.conformance.requests import (
     AtOncePromises,
     BatchPromises,
@@ -23,7 +26,6 @@ from memoranda.testing.conformance.requests import (
     QuotaPromises,
 )
 from memoranda.testing.conformance.runs import RunPromises
-from memoranda.testing.conformance.schemas import SchemaPromises
 from memoranda.testing.conformance.transfer import TransferPromises
 
 

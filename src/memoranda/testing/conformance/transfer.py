@@ -14,7 +14,7 @@ from memoranda.errors import AlreadyExists, Denied, SchemaViolation, ScopeEnded,
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.conformance.base import present, snapshot
+from memoranda.testing.conformance.base import assert_raises, present, unchanged
 from memoranda.testing.conformance.facts import VALUES
 from memoranda.testing.fakes import FakeClock
 
@@ -238,8 +238,7 @@ class TransferPromises:
         session.end()
         memory.import_file(tmp_path / "x.jsonl")
         assert session.get("k") is None
-        with pytest.raises(ScopeEnded):
-            session.set("k", 2)
+        assert_raises(ScopeEnded, session.set, "k", 2)
         assert ada.value("k") == "exported"
 
     def test_an_export_may_be_of_one_scope(self, memory: Memory, elsewhere: Memory, tmp_path: Path) -> None:
@@ -256,10 +255,8 @@ class TransferPromises:
         _fill(elsewhere)
         elsewhere.export(tmp_path / "x.jsonl")
         memory.definitions.create(name="Counter", slug="counter", schema=SCHEMA, ttl=601)
-        before = snapshot(store)
-        with pytest.raises(AlreadyExists):
-            memory.import_file(tmp_path / "x.jsonl")
-        assert snapshot(store) == before
+        with unchanged(store):
+            assert_raises(AlreadyExists, memory.import_file, tmp_path / "x.jsonl")
         memory.definitions.update("counter", ttl=600)
         assert memory.import_file(tmp_path / "x.jsonl").definitions == 0
         assert memory.scope(user="ada").value("counter") == {"n": 1}
@@ -269,8 +266,7 @@ class TransferPromises:
         memory.scope(user="ada").set("counter", {"n": 1})
         memory.export(tmp_path / "x.jsonl")
         memory.definitions.update("counter", slug="tally", name="Tally")
-        with pytest.raises(AlreadyExists):
-            memory.import_file(tmp_path / "x.jsonl")
+        assert_raises(AlreadyExists, memory.import_file, tmp_path / "x.jsonl")
         assert [one.slug for one in memory.definitions.list()] == ["tally"]
         assert memory.scope(user="ada").value("tally") == {"n": 1}
 
@@ -285,8 +281,7 @@ class TransferPromises:
         for target in (memory, other):
             assert [one.slug for one in target.definitions.list()] == ["counter"]
             assert len(target.definitions.records("counter")) == 3
-            with pytest.raises(SchemaViolation):
-                target.scope(user="ada").set("counter", {"n": "one"})
+            assert_raises(SchemaViolation, target.scope(user="ada").set, "counter", {"n": "one"})
 
     def test_records_are_checked_on_import(
         self, memory: Memory, elsewhere: Memory, store: Store, tmp_path: Path
@@ -295,11 +290,10 @@ class TransferPromises:
         elsewhere.scope(user="ada").set("counter", {"n": "one"})
         elsewhere.export(tmp_path / "x.jsonl")
         memory.definitions.create(name="Counter", slug="counter", schema=SCHEMA)
-        before = snapshot(store)
-        with pytest.raises(SchemaViolation, match="`counter` in `user:ada`") as caught:
-            memory.import_file(tmp_path / "x.jsonl")
-        assert caught.value.path == "$.n"
-        assert snapshot(store) == before
+        with unchanged(store):
+            with pytest.raises(SchemaViolation, match="`counter` in `user:ada`") as caught:
+                memory.import_file(tmp_path / "x.jsonl")
+            assert caught.value.path == "$.n"
 
     def test_what_is_not_written_need_not_fit_its_definition(self, memory: Memory, tmp_path: Path) -> None:
         ada = memory.scope(user="ada")
@@ -354,11 +348,8 @@ class TransferPromises:
         ],
     )  # fmt: skip
     def test_an_import_of_something_else_is_refused(self, memory: Memory, store: Store, lines: list[bytes]) -> None:
-        before = snapshot(store)
-        with pytest.raises(UsageError) as caught:
-            memory.import_lines(lines, source="x")
-        assert caught.value.hint
-        assert snapshot(store) == before
+        with unchanged(store):
+            assert_raises(UsageError, memory.import_lines, lines, source="x")
         assert memory.import_lines([HEADER, GOOD], source="x").written == 1
 
     def test_an_imported_fact_of_long_ago_does_not_rewrite_history(
@@ -378,10 +369,8 @@ class TransferPromises:
         elsewhere.export(tmp_path / "x.jsonl")
         for allowed in (("memory.read", "memory.write"), ("memory.import", "memory.export")):
             half = memory.acting_as("half", policy=Policy.of(allow=allowed))
-            with pytest.raises(Denied):
-                half.import_file(tmp_path / "x.jsonl")
-            with pytest.raises(Denied):
-                half.export(tmp_path / "y.jsonl")
+            assert_raises(Denied, half.import_file, tmp_path / "x.jsonl")
+            assert_raises(Denied, half.export, tmp_path / "y.jsonl")
         assert not (tmp_path / "y.jsonl").exists()
         assert memory.scope(user="ada").get("k") is None
         clerk = memory.acting_as("clerk", policy=Policy.of(allow=("memory",)))

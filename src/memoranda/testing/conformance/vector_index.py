@@ -1,7 +1,5 @@
 """The contract of a vector index: the nearest rows, in order, whatever is filtered, removed or moved.
 
-from memoranda.testing.conformance.vector_index import VectorIndexConformance
-
 class TestMyIndex(VectorIndexConformance):
     @pytest.fixture
     def make_index(self):
