@@ -24,7 +24,8 @@ from memoranda.api import tenant as permissions
 from memoranda.api import tenant as runs
 from memoranda.cli.app import app
 from memoranda.engine import facts
-from memoranda.governance.subjects import SUBJECTS, VERBS
+from memoranda.engine.verbs import VERBS
+from memoranda.governance.gate import SUBJECTS
 from memoranda.mcp.backends import LocalBackend, restrict_to_user
 from memoranda.mcp.tools import TOOLS
 from memoranda.model.effect import Effect, effect_decoder

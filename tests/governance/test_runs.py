@@ -14,10 +14,10 @@ import memoranda
 from memoranda.engine.facts import SetFact
 from memoranda.engine.sessions import StartSession
 from memoranda.governance.runs import RecordRun
-from memoranda.model.event import GENESIS, Recorded, RunNote, hash_body
+from memoranda.model.event import GENESIS, Recorded, RunNote
 from memoranda.model.names import RUN_RECORD
 from memoranda.model.scope import Scope
-from memoranda.model.value import canonical, decode, encode
+from memoranda.model.value import canonical, decode, encode, hash_body
 
 NOTES = (
     RunNote(kind="exec_start", payload=b'{"tea":"green"}'),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memoranda.engine.facts import GetFact, SetFact, WriteFacts
 from memoranda.errors import InvalidPolicy
-from memoranda.governance.permissions import decide
+from memoranda.governance.gate import decide
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
 

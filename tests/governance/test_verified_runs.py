@@ -12,8 +12,7 @@ import pytest
 
 import memoranda
 from memoranda.errors import NotVerified
-from memoranda.model.event import hash_body
-from memoranda.model.value import canonical
+from memoranda.model.value import canonical, hash_body
 
 FLOW = """
 defs:

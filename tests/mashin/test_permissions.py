@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.engine.facts import DeleteFact, GetFact
 from memoranda.errors import UsageError
-from memoranda.governance.permissions import decide
+from memoranda.governance.gate import decide
 from memoranda.mashin.checker import check_source
 from memoranda.mashin.document import NamedStep
 from memoranda.mashin.keywords import CAPABILITIES, COVERS, capability

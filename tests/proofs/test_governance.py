@@ -19,8 +19,7 @@ import pytest
 
 import memoranda
 from memoranda import Memory, Scope
-from memoranda.model.event import hash_content
-from memoranda.model.value import encode
+from memoranda.model.value import encode, hash_content
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import FakeClock, FaultyDisk
 

@@ -16,7 +16,7 @@ from memoranda.engine.schema_graph import UNBOUNDED
 from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
 from memoranda.errors import AlreadyExists, Hint, InvalidDefinition, LimitExceeded, NotFound, UsageError
-from memoranda.model.clock import LONGEST_DURATION
+from memoranda.model.clock import LONGEST_DURATION, moment_after
 from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
@@ -141,7 +141,7 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
         scope=old.scope if effect.scope_kind is None else _check_scope(effect.scope_kind),
         ttl=None if effect.clear_ttl else old.ttl if effect.ttl is None else _check_ttl(effect.ttl),
         schema=_schema_after(old, effect, call),
-        updated_at=call.after(old.updated_at),
+        updated_at=moment_after(old.updated_at, call.now),
     )
     _check_unique(rows, new, old=old)
     notes: list[Note] = []
@@ -167,7 +167,7 @@ def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -
     for definition in find_definitions(rows, effect.scope.tenant, (effect.definition, *effect.others)):
         records = records_of(rows, definition)
         for record in records:
-            at = call.after(record.updated_at)
+            at = moment_after(record.updated_at, call.now)
             notes.append(remove_fact(rows, record, record.version + 1, at, call.origin))
         rows.remove(Definition, definition.tenant, definition.id)
         notes.append(Note(effect="delete_definition", resource=definition.id, detail={"records": len(records)}))
@@ -238,7 +238,7 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
             hint="Delete that fact first, or choose another slug",
         )
     last, stamp = last_used(rows, record.scope, slug)
-    at = max(call.after(record.updated_at), call.after(stamp))
+    at = max(moment_after(record.updated_at, call.now), moment_after(stamp, call.now))
     moved = msgspec.structs.replace(
         record,
         id=call.ids.new("fact"),

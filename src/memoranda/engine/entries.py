@@ -94,7 +94,7 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
         call,
         at=call.now,
         expires_at=call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None,
-        origin=call.origin_from(effect.source),
+        origin=call.origin.with_source(effect.source),
     )
     return Outcome(done, tuple(notes))
 

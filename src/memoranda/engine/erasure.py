@@ -16,6 +16,7 @@ from memoranda.engine.entries import expire_entry
 from memoranda.engine.facts import expire_fact
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import StorageError, UsageError
+from memoranda.model.clock import moment_after
 from memoranda.model.effect import Approval, Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -73,7 +74,7 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
         version, newest = rows.newest_below(scope)
         floor = max(version, earlier.version_floor if earlier else 0)
         # Stamps run ahead of a clock that does not move: what is erased must not look newer than its erasure.
-        at = max(at, call.after(newest), call.after(earlier.at if earlier else None))
+        at = max(at, moment_after(newest, call.now), moment_after(earlier.at if earlier else None, call.now))
         removed.update(rows.remove_below(scope))
         rows.put(Erasure(id=id, scope=scope, at=at, version_floor=floor))
         call.indexes.drop(scope)

@@ -15,15 +15,15 @@ from memoranda.engine.pages import content_bytes, is_over, read_portions, take_w
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
-from memoranda.model.clock import from_micros, to_micros
+from memoranda.model.clock import from_micros, moment_after, to_micros
 from memoranda.model.effect import Effect
-from memoranda.model.event import Note, hash_content
+from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.limits import larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.value import canonical, decode, encode_checked
+from memoranda.model.value import canonical, decode, encode_checked, hash_content
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
 
@@ -392,7 +392,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         # From the clock, not from the stamp: a stamp runs ahead of a clock that was set back.
         expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else None,
         domain=effect.domain,
-        origin=call.origin_from(effect.source),
+        origin=call.origin.with_source(effect.source),
     )
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
@@ -449,7 +449,7 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
     current, version, at, notes = _current(rows, effect, call)
     if current is None:
         return Outcome(False, notes)
-    return Outcome(True, (*notes, remove_fact(rows, current, version, at, call.origin_from(effect.source))))
+    return Outcome(True, (*notes, remove_fact(rows, current, version, at, call.origin.with_source(effect.source))))
 
 
 def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:
@@ -495,13 +495,13 @@ def _current(
         version, previous = current.version, current.updated_at
     else:
         notes = (expire_fact(rows, current, call),)
-        version, previous = current.version + 1, call.after(current.updated_at)
+        version, previous = current.version + 1, moment_after(current.updated_at, call.now)
         current = None
     if effect.expect is not None:
         _ensure_version(key, current, effect.expect)
     if effect.stamp is not None:
         _ensure_stamp(key, current, effect.stamp)
-    return current, version + 1, call.after(previous), notes
+    return current, version + 1, moment_after(previous, call.now), notes
 
 
 def _ensure_version(key: str, current: Fact | None, expect: int) -> None:
@@ -554,7 +554,7 @@ def last_used(rows: Reader, scope: Scope, key: str) -> tuple[int, datetime | Non
 
 def expire_fact(rows: Transaction, fact: Fact, call: Call) -> Note:
     """Remove an expired fact and add the revision that says so; return the note for the ledger."""
-    return end_fact(rows, fact, "expired", fact.version + 1, call.after(fact.updated_at), call.origin)
+    return end_fact(rows, fact, "expired", fact.version + 1, moment_after(fact.updated_at, call.now), call.origin)
 
 
 def end_fact(

@@ -10,6 +10,7 @@ import msgspec
 
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import ScopeEnded, UsageError
+from memoranda.model.clock import moment_after
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -70,7 +71,9 @@ def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[s
     call.indexes.drop(effect.scope)
     if version:
         # Its history is removed as by an erasure, so the versions used there are recorded in the same way.
-        ended = Erasure(id=call.ids.new("erasure"), scope=effect.scope, at=call.after(newest), version_floor=version)
+        ended = Erasure(
+            id=call.ids.new("erasure"), scope=effect.scope, at=moment_after(newest, call.now), version_floor=version
+        )
         rows.put(ended)
     rows.put(
         Session(

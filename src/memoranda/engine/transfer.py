@@ -18,6 +18,7 @@ from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.sessions import StartSession, ending_scopes, find_ended_session, require_ending, start_session
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, Stream, verb
 from memoranda.errors import AlreadyExists, InvalidKey, SchemaViolation
+from memoranda.model.clock import moment_after
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Effect
 from memoranda.model.entry import Entry, Shelf
@@ -298,7 +299,7 @@ def _import_fact(
         notes.append(expire_fact(rows, current, call))
         current, (last, stamp) = None, last_used(rows, scope, key)
     # Never older than in the file, so that importing it again changes nothing.
-    at = max(call.after(stamp), new.updated_at)
+    at = max(moment_after(stamp, call.now), new.updated_at)
     fact = Fact(
         id=current.id if current else call.ids.new("fact"),
         scope=scope,
@@ -309,7 +310,7 @@ def _import_fact(
         updated_at=at,
         expires_at=new.expires_at,
         domain=new.domain,
-        origin=call.origin_from(import_source(effect.source)),
+        origin=call.origin.with_source(import_source(effect.source)),
     )
     return "written", (*notes, write_fact(rows, fact, payload))
 
@@ -345,7 +346,7 @@ def _import_entry(
     digest = digest_of(bytes(new.payload))
     if any(rows.entries(EntryQuery(shelf=shelf, digest=digest, ended_since=new.created_at, limit=1))):
         return False, []  # forgotten or replaced here since
-    origin = call.origin_from(import_source(effect.source))
+    origin = call.origin.with_source(import_source(effect.source))
     begun = [*_begin_sessions(rows, scope, file_owners, call)]
     # As in the file, even if that is ahead of our clock: what happens to it here comes later than in the file.
     at = new.created_at

@@ -2,13 +2,14 @@
 
 A verb reads and writes rows through `store.base` and says what happened in notes. It neither opens a transaction nor
 asks who may: the gate does both. To add one, define the effect and, below it, a function under `@verb(TheEffect)`; the
-hooks that differ from the defaults are arguments of the decorator. The module has to be in `governance.subjects`.
+hooks that differ from the defaults are arguments of the decorator. The module has to be one of `SUBJECTS` in
+`governance.gate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -25,8 +26,6 @@ from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-
-_TICK = timedelta(microseconds=1)
 
 
 class Outcome(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -58,14 +57,6 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """The words and vectors of the effect's texts, made before the transaction began."""
     seen: Outcome[Any] | None = None
     """What an approved read found before the transaction began."""
-
-    def origin_from(self, source: str | None) -> Origin:
-        """Return who asks, with the source that an effect names; without one, with the caller's own."""
-        return self.origin if source is None else Origin(self.origin.actor, self.origin.door, source)
-
-    def after(self, moment: datetime | None) -> datetime:
-        """Return now, or one tick after the moment where the clock has not moved on since."""
-        return self.now if moment is None or self.now > moment else moment + _TICK
 
 
 MayRead = Callable[[str], bool]
@@ -141,7 +132,7 @@ def filter_by_key(look: Callable[[Any], Outcome[list[Any]]], effect: Any, may_re
 
 
 VERBS: dict[type[Effect], Verb] = {}
-"""Every effect and its verb, once `governance.subjects` is imported."""
+"""Every effect and its verb, once `governance.gate` is imported."""
 
 
 def verb(kind: type[Effect], **hooks: Any) -> Callable[[F], F]:
@@ -153,11 +144,3 @@ def verb(kind: type[Effect], **hooks: Any) -> Callable[[F], F]:
         return perform
 
     return add
-
-
-def look(store: Store, effect: Effect, call: Call) -> Outcome[Any]:
-    """Carry out a read, whatever the caller may see of it."""
-    verb = VERBS[type(effect)]
-    if verb.reads_often:
-        return verb.perform(store, effect, call)
-    return store.read(lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect))

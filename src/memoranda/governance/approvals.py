@@ -8,7 +8,7 @@ import msgspec
 
 from memoranda.engine.embedding import Stale
 from memoranda.engine.pages import read_portions
-from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, look, verb
+from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
 from memoranda.model.effect import Approval, Effect, Status
@@ -134,12 +134,14 @@ def _inquire_waiting(rows: Reader, effect: Decide, call: Call) -> tuple[Effect, 
 def _prepare_waiting(store: Store, effect: Decide, found: tuple[Effect, Any], call: Call) -> Call:
     """Prepare the waiting effect; a read is done here, because it cannot run inside the transaction."""
     waiting, inquired = found
-    preparation = VERBS[type(waiting)].preparation
+    verb = VERBS[type(waiting)]
+    if verb.reads_often:
+        return msgspec.structs.replace(call, seen=verb.perform(store, waiting, call))
     if not waiting.mutates:
-        return msgspec.structs.replace(call, seen=look(store, waiting, call))
-    if preparation is None or inquired is None:
+        return msgspec.structs.replace(call, seen=store.read(lambda rows: verb.perform(rows, waiting, call)))
+    if verb.preparation is None or inquired is None:
         return call
-    return preparation.prepare(store, waiting, inquired, call)
+    return verb.preparation.prepare(store, waiting, inquired, call)
 
 
 def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:

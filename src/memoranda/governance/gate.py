@@ -3,6 +3,8 @@
 Everything a write needs happens in one transaction: permission, quota, idempotency, the verb, and the ledger's event
 about it. A revoked grant can therefore never race a write, and no state exists without its event. The gate knows no
 particular effect: what differs between them is in the hooks of their verbs.
+
+Of several policies and rules, deny beats approve, approve beats allow, and what no rule mentions is denied.
 """
 
 from __future__ import annotations
@@ -13,32 +15,55 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from memoranda.engine import (
+    blocks,
+    collections,
+    definitions,
+    entries,
+    erasure,
+    facts,
+    recall,
+    sessions,
+    transfer,
+)
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
-from memoranda.engine.verbs import Call, Outcome, Preparation, Verb, look
-from memoranda.errors import ApprovalRequired, Busy, Conflict, Denied, Hint, QuotaExceeded, Refused, Unavailable
+from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
+from memoranda.errors import Advice, ApprovalRequired, Busy, Conflict, Denied, Hint, QuotaExceeded, Refused, Unavailable
+from memoranda.governance import approvals, ledger, maintenance, permissions, runs
 from memoranda.governance.approvals import hold
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
-from memoranda.governance.permissions import (
-    Verdict,
-    charge,
-    check_quotas,
-    decide,
-    policy_of_grants,
-    readable,
-)
-from memoranda.governance.subjects import VERBS
+from memoranda.governance.permissions import charge, check_quotas, policy_of_grants
 from memoranda.model.clock import Clock, Ids
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR, Origin
 from memoranda.model.limits import Limits
-from memoranda.model.policy import OWNER, Grant, Policy
+from memoranda.model.names import lies_under
+from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
 from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
+
+SUBJECTS = (
+    facts,
+    sessions,
+    blocks,
+    entries,
+    recall,
+    collections,
+    definitions,
+    erasure,
+    transfer,
+    ledger,
+    permissions,
+    approvals,
+    runs,
+    maintenance,
+)
+"""The modules of all effects: importing one registers its effects with their verbs. A new subject is a line here."""
 
 _ATTEMPTS = 5
 _ROUNDS = 50
@@ -50,6 +75,87 @@ _CHECKED_AT_ONCE = 20_000
 _NONE_CHECKED = Checks()
 _MOST_ACTORS = 4_096
 """Actors whose grants are cached: a server meets any number of them."""
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What the policies say about an effect, and about which capability.
+
+    `silent` is the policy that has no rule for `scope`, if that is the reason.
+    """
+
+    level: Level
+    capability: str
+    reason: str = ""
+    remedy: Advice = ""
+    scope: Scope | None = None
+    silent: Policy | None = None
+
+
+def decide(policies: Sequence[Policy], effect: Effect) -> Verdict:
+    """Return the strictest verdict of all policies on all places the effect touches."""
+    if len(policies) == 1:
+        policy = policies[0]
+        # Most effects need one capability in one scope, and most handles have it there, whatever the key.
+        if policy is OWNER or (
+            type(effect).demands is Effect.demands and policy.plainly_allows(effect.capability, effect.scope)
+        ):
+            return Verdict("allow", effect.capability)
+    strictest: Verdict | None = None
+    for policy in policies:
+        for capability, scope, key in effect.demands():
+            verdict = _decide_one(policy, capability, scope, key)
+            if verdict.level == "deny":
+                return verdict
+            if strictest is None or (verdict.level == "approve" and strictest.level == "allow"):
+                strictest = verdict
+    return strictest or Verdict("deny", effect.capability, "no policy speaks for this actor")
+
+
+def readable(policies: Sequence[Policy]) -> Callable[[str], bool] | None:
+    """Return a test for the keys that every policy lets be read; None when none of them closes any."""
+    if len(policies) == 1 and not policies[0].access:
+        return None
+    narrowing = [policy for policy in policies if policy.access]
+    if not narrowing:
+        return None
+    return lambda key: all(_access_of(policy, key) in ("read", "readwrite") for policy in narrowing)
+
+
+def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
+    if policy.plainly_allows(capability, scope):
+        return Verdict("allow", capability)
+    levels = policy.levels(capability, scope, key)
+    if "deny" in levels:
+        denied = f"{capability} is denied for {_place(scope, key)}"
+        return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
+    if not levels:
+        reason = f"nothing grants {capability} for {_place(scope, key)}"
+        return Verdict("deny", capability, reason, scope=scope, silent=policy)
+    needed = _NEEDED.get(capability)
+    if needed and key is not None and policy.access:
+        access = _access_of(policy, key)
+        if access not in (needed, "readwrite"):
+            closed = f"`{key}` has access {access}, so it cannot be {_PAST[needed]}"
+            return Verdict("deny", capability, closed, "Give the key another access in the policy")
+    if "approve" in levels:
+        return Verdict("approve", capability, f"{capability} for {_place(scope, key)} needs approval")
+    return Verdict("allow", capability)
+
+
+def _place(scope: Scope, key: str | None) -> str:
+    return f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
+
+
+_NEEDED: dict[str, Access] = {"memory.read": "read", "memory.write": "write"}
+"""The access that a key must have for a capability to reach it."""
+_PAST = {"read": "read", "write": "written"}
+
+
+def _access_of(policy: Policy, key: str) -> Access:
+    matching = [path for path in policy.access if path != "*" and lies_under(key, path)]
+    if matching:
+        return policy.access[max(matching, key=len)]
+    return policy.access.get("*", "readwrite")
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,11 +266,13 @@ class Gate:
     def _read(self, effect: Effect, verb: Verb, caller: Caller) -> Any:
         may_read = readable(self._policies_for_read(effect, caller))
         call = self._call(caller)
-        outcome: Outcome[Any]
-        if may_read is None:
-            outcome = look(self._store, effect, call)
-        else:
-            outcome = verb.read_filtered(lambda effect: look(self._store, effect, call), effect, may_read)
+
+        def look(effect: Any) -> Outcome[Any]:
+            if verb.reads_often:
+                return verb.perform(self._store, effect, call)
+            return self._store.read(lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect))
+
+        outcome = look(effect) if may_read is None else verb.read_filtered(look, effect, may_read)
         notes = outcome.notes
         if verb.is_recorded_first:
             self._store.transact(lambda rows: append(rows, notes, Signature.of(effect, call)))

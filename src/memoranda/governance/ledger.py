@@ -30,12 +30,9 @@ from memoranda.model.event import (
     Event,
     Note,
     Verification,
-    event_body,
-    hash_body,
-    hash_content,
 )
 from memoranda.model.scope import Scope
-from memoranda.model.value import decode
+from memoranda.model.value import canonical, decode, hash_body, hash_content
 from memoranda.store.base import ContentKey, Erasure, Reader, Store, Transaction
 
 _PORTION = 64
@@ -127,7 +124,7 @@ class LedgerEnd:
             detail=note.detail,
             prev_hash=self._head,
         )
-        body = event_body(event)
+        body = canonical(event)  # it has no hash and no text yet, which are not hashed
         self._head = hash_body(body)
         # No other code has seen it yet, and copying it to add its hash takes longer than hashing it.
         msgspec.structs.force_setattr(event, "hash", self._head)

@@ -1,117 +1,27 @@
-"""Permissions: what policies say about an effect, the grants that are stored, and quotas.
-
-Deny beats approve, approve beats allow, and what no rule mentions is denied.
-"""
+"""Permissions that are stored: the grants of a tenant, and what its actors have used of their quotas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-import msgspec
-
 from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded
+from memoranda.errors import Hint, InvalidPolicy, NotFound, QuotaExceeded
 from memoranda.model.clock import EPOCH, parse_duration
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR
-from memoranda.model.names import LONGEST_LABEL, lies_under, why_not_a_name
-from memoranda.model.policy import OWNER, Access, Grant, Level, Policy, Quota, Rule
-from memoranda.model.scope import Scope
+from memoranda.model.names import LONGEST_LABEL, why_not_a_name
+from memoranda.model.policy import Grant, Policy, Quota, Rule
 from memoranda.model.text import quote
 from memoranda.store.base import Reader, Transaction, Window
-
-
-class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What the policies say about an effect, and about which capability.
-
-    `silent` is the policy that has no rule for `scope`, if that is the reason.
-    """
-
-    level: Level
-    capability: str
-    reason: str = ""
-    remedy: Advice = ""
-    scope: Scope | None = None
-    silent: Policy | None = None
-
-
-def decide(policies: Sequence[Policy], effect: Effect) -> Verdict:
-    """Return the strictest verdict of all policies on all places the effect touches."""
-    if len(policies) == 1:
-        policy = policies[0]
-        # Most effects need one capability in one scope, and most handles have it there, whatever the key.
-        if policy is OWNER or (
-            type(effect).demands is Effect.demands and policy.plainly_allows(effect.capability, effect.scope)
-        ):
-            return Verdict("allow", effect.capability)
-    strictest: Verdict | None = None
-    for policy in policies:
-        for capability, scope, key in effect.demands():
-            verdict = _decide_one(policy, capability, scope, key)
-            if verdict.level == "deny":
-                return verdict
-            if strictest is None or (verdict.level == "approve" and strictest.level == "allow"):
-                strictest = verdict
-    return strictest or Verdict("deny", effect.capability, "no policy speaks for this actor")
-
-
-def readable(policies: Sequence[Policy]) -> Callable[[str], bool] | None:
-    """Return a test for the keys that every policy lets be read; None when none of them closes any."""
-    if len(policies) == 1 and not policies[0].access:
-        return None
-    narrowing = [policy for policy in policies if policy.access]
-    if not narrowing:
-        return None
-    return lambda key: all(_access_of(policy, key) in ("read", "readwrite") for policy in narrowing)
 
 
 def policy_of_grants(grants: Sequence[Grant], actor: str) -> Policy:
     """Return the policy that grants make for an actor; `*` means every actor."""
     return Policy(rules=tuple(grant.rule for grant in grants if grant.actor in (actor, "*")))
-
-
-def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
-    if policy.plainly_allows(capability, scope):
-        return Verdict("allow", capability)
-    levels = policy.levels(capability, scope, key)
-    if "deny" in levels:
-        denied = f"{capability} is denied for {_place(scope, key)}"
-        return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
-    if not levels:
-        reason = f"nothing grants {capability} for {_place(scope, key)}"
-        return Verdict("deny", capability, reason, scope=scope, silent=policy)
-    needed = _NEEDED.get(capability)
-    if needed and key is not None and policy.access:
-        access = _access_of(policy, key)
-        if access not in (needed, "readwrite"):
-            closed = f"`{key}` has access {access}, so it cannot be {_PAST[needed]}"
-            return Verdict("deny", capability, closed, "Give the key another access in the policy")
-    if "approve" in levels:
-        return Verdict("approve", capability, f"{capability} for {_place(scope, key)} needs approval")
-    return Verdict("allow", capability)
-
-
-def _place(scope: Scope, key: str | None) -> str:
-    return f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
-
-
-_NEEDED: dict[str, Access] = {"memory.read": "read", "memory.write": "write"}
-"""The access that a key must have for a capability to reach it."""
-_PAST = {"read": "read", "write": "written"}
-
-
-def _access_of(policy: Policy, key: str) -> Access:
-    matching = [path for path in policy.access if path != "*" and lies_under(key, path)]
-    if matching:
-        return policy.access[max(matching, key=len)]
-    return policy.access.get("*", "readwrite")
-
-
-# grants
 
 
 class ReadGrants(Effect, frozen=True, kw_only=True, tag="read_grants"):

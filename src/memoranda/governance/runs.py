@@ -36,15 +36,13 @@ from memoranda.model.event import (
     RunStatus,
     RunSummary,
     RunVerification,
-    hash_body,
-    hash_content,
     hash_event,
 )
 from memoranda.model.fact import Fact, was_imported
 from memoranda.model.names import RUN_RECORD, lies_under, require_label, why_not_a_name
 from memoranda.model.scope import LONGEST_ID, Scope
 from memoranda.model.text import quote
-from memoranda.model.value import decode, encode
+from memoranda.model.value import decode, encode, hash_body, hash_content
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Session, Transaction
 
 _LEDGER_POSITION = "position"

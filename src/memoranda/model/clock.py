@@ -13,6 +13,7 @@ from memoranda.errors import InvalidDuration, UsageError
 from memoranda.model.text import quote
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
@@ -34,6 +35,11 @@ class SystemClock:
 def utc_now(clock: Clock) -> datetime:
     """Return the present moment of a clock in UTC, whatever its own time zone."""
     return clock.now().astimezone(UTC)
+
+
+def moment_after(previous: datetime | None, now: datetime) -> datetime:
+    """Return now, or one tick after the previous moment if the clock has not moved on since."""
+    return now if previous is None or now > previous else previous + _TICK
 
 
 def to_micros(moment: datetime) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from memoranda.model.fact import Fact
-from memoranda.model.value import canonical
+from memoranda.model.value import canonical, hash_body
 
 GENESIS = "sha256:" + "0" * 64
 """What the first event of a chain names as its predecessor."""
@@ -64,21 +63,11 @@ def hash_event(event: Event) -> str:
     return hash_body(event_body(event))
 
 
-def hash_body(body: bytes) -> str:
-    """Return the hash of an event's canonical JSON."""
-    return "sha256:" + hashlib.sha256(body).hexdigest()
-
-
 def event_body(event: Event) -> bytes:
     """Return the canonical JSON that is hashed and stored: every field but `hash` and `text`."""
     if event.hash or event.text is not None:
         event = msgspec.structs.replace(event, hash="", text=None)
     return canonical(event)
-
-
-def hash_content(key: bytes, payload: bytes) -> str:
-    """Return a hash of content that cannot be guessed without the key, which is erased with its subject."""
-    return "blake2b:" + hashlib.blake2b(payload, key=key, digest_size=32).hexdigest()
 
 
 class Anchor(msgspec.Struct, frozen=True):
@@ -100,7 +89,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 RunEventKind = Literal["exec_start", "step_record", "policy_decision", "exec_end"]
 RUN_EVENTS = frozenset(get_args(RunEventKind))
-"""The effects of the ledger's events that belong to a run: its beginning, its steps, what was decided, its end."""
+"""The effects of the events that belong to a run, their `resource`: its start, its steps, what was decided, its end."""
 
 Language = Literal["mashin", "workflow"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -109,11 +98,6 @@ RunStatus = Literal["running", "waiting", "completed", "failed", "cancelled"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
 """The final statuses of a run."""
-
-
-def run_of(event: Event) -> str | None:
-    """Return the run that an event of the ledger belongs to, None for all others."""
-    return event.resource if event.effect in RUN_EVENTS else None
 
 
 class RunNote(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -1,7 +1,8 @@
-"""Values: what a fact may contain, and how it is encoded as JSON."""
+"""Values: what a fact may contain, how it is encoded as JSON, and the hashes of it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,26 +13,25 @@ from memoranda.errors import InvalidValue, LimitExceeded
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.text import quote
 
-_encoder = msgspec.json.Encoder()
-_canonical = msgspec.json.Encoder(order="sorted")
-_decoder = msgspec.json.Decoder()
+# Methods of the encoders themselves: every call asks for them several times, and a function around one costs as much.
+encode = msgspec.json.Encoder().encode
+"""Write a checked value as JSON, in the order its keys came."""
+canonical = msgspec.json.Encoder(order="sorted").encode
+"""Write a value as the one JSON text its hash is taken over: sorted keys, no spaces, UTF-8."""
+decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+"""Read a stored value; each call gives a fresh copy that the caller may change."""
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
-def encode(value: Any) -> bytes:
-    """Write a checked value as JSON, in the order its keys came."""
-    return _encoder.encode(value)
+def hash_body(body: bytes) -> str:
+    """Return the hash of an event's canonical JSON."""
+    return "sha256:" + hashlib.sha256(body).hexdigest()
 
 
-def canonical(value: Any) -> bytes:
-    """Write a value as the one JSON text its hash is taken over: sorted keys, no spaces, UTF-8."""
-    return _canonical.encode(value)
-
-
-def decode(payload: bytes) -> Any:
-    """Read a stored value; each call gives a fresh copy that the caller may change."""
-    return _decoder.decode(payload)
+def hash_content(key: bytes, payload: bytes) -> str:
+    """Return a hash of content that cannot be guessed without the key, which is erased with its subject."""
+    return "blake2b:" + hashlib.blake2b(payload, key=key, digest_size=32).hexdigest()
 
 
 def encode_checked(value: Any, limits: Limits, *, any_size: bool = False) -> bytes:
@@ -48,7 +48,7 @@ def encode_checked(value: Any, limits: Limits, *, any_size: bool = False) -> byt
                 path=fault.path,
             ) from None
     try:
-        payload = _encoder.encode(value)
+        payload = encode(value)
     except UnicodeEncodeError:
         raise InvalidValue(
             "the value contains half of a surrogate pair, which cannot be encoded",

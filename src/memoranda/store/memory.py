@@ -21,7 +21,7 @@ from memoranda.model.clock import to_micros
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
-from memoranda.model.event import Event, event_body, run_of
+from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
@@ -299,8 +299,10 @@ class _Rows:
     def events(
         self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
     ) -> Iterator[Event]:
-        asked = [event for event in self._t.events.get(tenant, []) if run is None or run_of(event) == run]
-        return iter([event for event in asked if event.position >= start][:limit])
+        found = [event for event in self._t.events.get(tenant, []) if event.position >= start]
+        if run is not None:
+            found = [event for event in found if event.effect in RUN_EVENTS and event.resource == run]
+        return iter(found[:limit])
 
     def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
         for event in self.events(tenant, run=run):

@@ -20,7 +20,7 @@ from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection
-from memoranda.model.event import Event, run_of
+from memoranda.model.event import RUN_EVENTS, Event
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import keys_below
 from memoranda.model.policy import Grant
@@ -400,7 +400,7 @@ class Rows(ABC):
         self._run("move_head", tenant, last.position, last.hash)
         self._tenants[tenant] = (state, last.position, last.hash)
         for event, body in events:
-            run = run_of(event)
+            run = event.resource if event.effect in RUN_EVENTS else None
             self._run("append_event", tenant, event.position, event.hash, body, run)
             if run is not None:
                 self._cache((tenant, run), (event.version or 0, event.hash))
