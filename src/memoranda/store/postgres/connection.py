@@ -29,9 +29,9 @@ from memoranda.model.text import quote
 from memoranda.store.base import TenantState
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.migrate import check_version
-from memoranda.store.sql.decoder import Row
 from memoranda.store.sql.entries import EntryRows
 from memoranda.store.sql.errors import use_after_close, without_secrets
+from memoranda.store.sql.rows import Row
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Durability = Literal["full", "normal"]

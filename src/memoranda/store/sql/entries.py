@@ -7,18 +7,20 @@ every sequence and every mark before it, even where everything was erased.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from memoranda.errors import LimitExceeded
-from memoranda.model.clock import to_micros
+from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
+from memoranda.model.value import decode
 from memoranda.store.base import EntryQuery, PlainRow
-from memoranda.store.sql.decoder import Row
-from memoranda.store.sql.rows import FIRST_PAGE, Rows, Statements, micros, page_size, scopes_under
+from memoranda.store.sql.rows import FIRST_PAGE, Row, Rows, Statements, micros, page_size, scopes_under
 
 T = TypeVar("T")
 
@@ -31,6 +33,8 @@ LONG_PAGE = 1024
 _ENTRY_PAGE = 256
 """Entries of one page with their contents; each has up to 80 kilobytes."""
 
+
+_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 
 _ENTRIES = Statements(
     EntryQuery,
@@ -103,9 +107,7 @@ class EntryRows(Rows):
     def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
         """Return the shelves of a collection, with their number of live entries."""
         rows = self._all("list_shelves", tenant, collection)
-        return [
-            (Shelf(self._decoder.scope(tenant, path), collection, namespace), count) for path, namespace, count in rows
-        ]
+        return [(Shelf(self._scope(tenant, path), collection, namespace), count) for path, namespace, count in rows]
 
     def entries(self, query: EntryQuery) -> Iterator[Entry]:
         """Return the entries that a query asks for."""
@@ -122,7 +124,7 @@ class EntryRows(Rows):
             found = self._on_shelf(statement, shelf, *sought)
             if not found:  # mostly: an entry is new
                 return iter(())
-            return iter(sorted(self._decoder.entries(shelf.scope.tenant, found), key=_sequence))
+            return iter(sorted(self._entries_of(shelf.scope.tenant, found), key=_sequence))
         if query.sequences is not None:
             found = self._all(statement, tenant, self._array(query.sequences))
         elif query.id is not None:
@@ -133,8 +135,8 @@ class EntryRows(Rows):
             slot = self._value("get_slot", tenant, query.collection, query.without_vector_of)
             missing = self._all(statement, tenant, query.collection, slot, query.after, query.limit)
             found = self._all("list_entries", tenant, self._array([sequence for (sequence,) in missing]))
-            return iter(sorted(self._decoder.entries(tenant, found), key=_sequence))
-        return self._decoder.entries(tenant, found)
+            return iter(sorted(self._entries_of(tenant, found), key=_sequence))
+        return self._entries_of(tenant, found)
 
     def live_sequences(self, shelf: Shelf) -> list[int]:
         """Return the sequences of the live entries of a shelf."""
@@ -264,6 +266,47 @@ class EntryRows(Rows):
             self._run("erase_shelves", scope.tenant, *each)
         return {**counts, "entries": erased}
 
+    # decoding
+
+    def _entries_of(self, tenant: str, rows: Iterable[Row]) -> Iterator[Entry]:
+        """Yield the entries of rows that start with their scope."""
+        scope: Scope | None = None
+        origin = Origin()
+        for row in rows:
+            path, collection, namespace, sequence, id, key, created_at, expires_at, ended_at = row[:9]
+            actor, door, source, metadata, payload = row[9:]
+            if scope is None or path != scope.path:
+                scope = self._scope(tenant, path)
+            if actor != origin.actor or door != origin.door or source != origin.source:
+                origin = Origin(actor, door, source)
+            try:
+                content = decode(payload)
+                fields = _decode_metadata(metadata)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise self._corrupt(f"entry {sequence} in `{scope}`", error, sequence=sequence) from error
+            yield Entry(
+                id=id,
+                scope=scope,
+                collection=collection,
+                namespace=namespace,
+                key=key,
+                content=content,
+                metadata=fields,
+                created_at=from_micros(created_at),
+                expires_at=None if expires_at is None else from_micros(expires_at),
+                ended_at=None if ended_at is None else from_micros(ended_at),
+                origin=origin,
+                sequence=sequence,
+            )
+
+    def _index_rows_of(self, namespace: str, rows: Iterable[Row], size: int | None) -> Iterator[Indexed]:
+        """Yield what an index needs; `size` is the length of a vector in bytes, None if it is not known."""
+        for sequence, metadata, expires_at, analysis, vector in rows:
+            if len(vector) != size and (size is not None or len(vector) % 4):
+                why = ValueError(f"it has {len(vector)} bytes")
+                raise self._corrupt(f"the vector of entry {sequence}", why, sequence=sequence)
+            yield Indexed(sequence, namespace, metadata, expires_at, analysis, vector)
+
     # helpers
 
     def _numbers(self, shelf: Shelf) -> list[tuple[int, str]]:
@@ -330,7 +373,7 @@ class EntryRows(Rows):
             while True:
                 self._check_work(work)
                 page = self._all("page_indexed", tenant, number, after, slot, LONG_PAGE)
-                yield from self._decoder.index_rows(namespace, page, size)
+                yield from self._index_rows_of(namespace, page, size)
                 if len(page) < LONG_PAGE:
                     break
                 after = page[-1][0]
@@ -348,14 +391,14 @@ class EntryRows(Rows):
             rows = {row[0]: row for row in found}
             for sequence, namespace in page:
                 if sequence in rows:
-                    yield from self._decoder.index_rows(namespace, [rows[sequence]], size)
+                    yield from self._index_rows_of(namespace, [rows[sequence]], size)
 
     def _look_up_entries(self, tenant: str, sequences: list[int], work: int) -> Iterator[Entry]:
         begin, size = 0, FIRST_PAGE
         while begin < len(sequences):
             self._check_work(work)
             page = self._all("list_entries", tenant, self._array(sequences[begin : begin + size]))
-            yield from sorted(self._decoder.entries(tenant, page), key=_sequence)
+            yield from sorted(self._entries_of(tenant, page), key=_sequence)
             begin += size
             size = page_size(page, _ENTRY_PAGE) if page else size
 

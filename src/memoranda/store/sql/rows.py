@@ -1,16 +1,18 @@
 """The store contract on named SQL statements, but for collections and entries (`entries.py`).
 
 Nothing here begins, commits or translates errors; the owner of the connection does. Every statement is read to its end
-at once, so that no cursor stays open across a commit; long results are read page by page.
+at once, so that no cursor stays open across a commit; long results are read page by page. A row that cannot be decoded
+is damage, not a mistake of the caller: it raises `Corrupt`, which names the row.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import compress
-from operator import ne
+from operator import attrgetter, ne
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -18,14 +20,14 @@ import msgspec
 from memoranda.errors import Corrupt, InvalidScope
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.definition import Definition
-from memoranda.model.effect import Approval
-from memoranda.model.entry import Collection
-from memoranda.model.event import RUN_EVENTS, Event
+from memoranda.model.effect import Approval, effect_decoder
+from memoranda.model.entry import Collection, Space
+from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import keys_below
-from memoranda.model.policy import Grant
+from memoranda.model.policy import Grant, Rule
 from memoranda.model.scope import Scope, below
-from memoranda.model.value import encode
+from memoranda.model.value import decode, encode
 from memoranda.store.base import (
     ContentKey,
     Erasure,
@@ -38,11 +40,11 @@ from memoranda.store.base import (
     Window,
     text_place,
 )
-from memoranda.store.sql.decoder import Row, RowDecoder
 
 T = TypeVar("T")
 R = TypeVar("R", bound=PlainRow)
 
+Row = tuple[Any, ...]
 Range = tuple[str, str]
 """A half-open range of texts, which an index can be searched for, unlike a LIKE pattern."""
 
@@ -115,6 +117,132 @@ _ERASERS = {
 _MEMORY = ("facts", "revisions", "idempotency_keys", "ledger_texts", "content_keys")
 
 
+class _Column(NamedTuple):
+    """A column of a plain row: its field, and how a value that is not NULL is written and read."""
+
+    field: str
+    write: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+    is_scope: bool = False
+    """Whether it is a scope of the row's tenant, which is read by its path."""
+
+
+def _time(field: str) -> _Column:
+    return _Column(field, to_micros, from_micros)
+
+
+def _json(field: str, decode: Callable[[bytes], Any]) -> _Column:
+    return _Column(field, encode, decode)
+
+
+def _path(field: str) -> _Column:
+    return _Column(field, attrgetter("path"), is_scope=True)
+
+
+class _Plain(NamedTuple):
+    """One kind of plain rows: its name in errors, its columns beside the tenant, and its statements."""
+
+    name: str
+    columns: tuple[_Column, ...]
+    put: str
+    get: str = ""
+    list: str = ""
+    remove: str = ""
+    is_cached: bool = False
+
+
+# Creating a scope validates its text, and the same few are read again and again; so are the few spaces.
+_scope = lru_cache(maxsize=1_024)(Scope)
+_decode_space = lru_cache(maxsize=64)(msgspec.json.Decoder(Space).decode)
+_decode_event = msgspec.json.Decoder(Event).decode
+
+_PLAIN: dict[type[PlainRow], _Plain] = {
+    Collection: _Plain(
+        "collection",
+        (_Column("name"), _time("created_at"), _json("space", _decode_space), _json("successor", _decode_space)),
+        "put_collection",
+        get="get_collection",
+        list="list_collections",
+        remove="remove_collection",
+        is_cached=True,
+    ),
+    Definition: _Plain(
+        "definition",
+        (
+            *map(_Column, ("id", "name", "slug", "scope", "ttl")),
+            *map(_time, ("created_at", "updated_at")),
+            _json("schema", decode),
+        ),
+        "put_definition",
+        list="list_definitions",
+        remove="remove_definition",
+    ),
+    Grant: _Plain(
+        "grant",
+        (_Column("id"), _Column("actor"), _json("rule", msgspec.json.Decoder(Rule).decode)),
+        "put_grant",
+        list="list_grants",
+        remove="remove_grant",
+    ),
+    Approval: _Plain(
+        "approval",
+        (
+            *map(_Column, ("id", "scope", "actor", "door", "capability")),
+            _time("requested_at"),
+            *map(_Column, ("status", "decided_by")),
+            _time("decided_at"),
+            _Column("reason"),
+            _json("effect", lambda payload: effect_decoder().decode(payload)),
+        ),
+        "put_approval",
+        get="get_approval",
+        list="list_approvals",
+    ),
+    Session: _Plain(
+        "session",
+        (_path("scope"), _path("owner"), _time("started_at"), _time("ended_at")),
+        "put_session",
+        get="get_session",
+        list="list_sessions",
+        is_cached=True,
+    ),
+    Replay: _Plain(
+        "idempotency key of",
+        (
+            _path("scope"),
+            *map(_Column, ("key", "request")),
+            _time("at"),
+            _json("results", msgspec.json.Decoder(tuple[tuple[str, int | None], ...]).decode),
+        ),
+        "put_replay",
+        get="get_replay",
+    ),
+    Erasure: _Plain(
+        "erasure",
+        (_Column("id"), _path("scope"), _time("at"), _Column("version_floor")),
+        "put_erasure",
+        get="get_erasure",
+        is_cached=True,
+    ),
+    ContentKey: _Plain(
+        "content key of",
+        (_Column("scope"), _Column("secret")),
+        "put_content_key",
+        get="get_content_key",
+        is_cached=True,
+    ),
+}
+
+
+class _RunEvent(msgspec.Struct, frozen=True, gc=False):
+    """What the head of a run needs of its last event."""
+
+    version: int
+
+
+_decode_run_event = msgspec.json.Decoder(_RunEvent).decode
+
+
 class Rows(ABC):
     """A transaction on one connection; `memoranda.store.base` describes its methods.
 
@@ -124,7 +252,6 @@ class Rows(ABC):
     def __init__(self, url: str) -> None:
         """Start with empty caches; `url` is for errors."""
         self._url = url
-        self._decoder = RowDecoder(url)
         self._work = 0  # which work is running: its iterators must not be used in the next one
         # What every write asks for, as it was read or written last.
         self._tenants: dict[str, tuple[TenantState, int, str]] = {}
@@ -183,28 +310,37 @@ class Rows(ABC):
         if kind is Erasure:
             values = tenant, self._array(scopes_above(values[1]))
         row = self._row(plain.get, *values)
-        found = None if row is None else plain.decode(self._decoder, tenant, row)
+        found = None if row is None else self._plain_row(kind, tenant, row)
         return self._cache(place, found) if plain.is_cached else found
 
     def scan(
         self, kind: type[R], tenant: str, *, below: Scope | None = None, after: str = "", limit: int | None = None
     ) -> list[R]:
         """Return the tenant's rows of a kind."""
-        plain = _PLAIN[kind]
+        statement = _PLAIN[kind].list
         if kind is Session:
             ranges = scopes_under(below.path if below else "")
-            rows = sorted(row for each in ranges for row in self._all(plain.list, tenant, *each))
+            rows = sorted(row for each in ranges for row in self._all(statement, tenant, *each))
         elif kind is Approval:
-            rows = self._all(plain.list, tenant, after, _row_limit(limit))
+            rows = self._all(statement, tenant, after, _row_limit(limit))
         else:
-            rows = self._all(plain.list, tenant)
-        return [plain.decode(self._decoder, tenant, row) for row in rows]
+            rows = self._all(statement, tenant)
+        return [self._plain_row(kind, tenant, row) for row in rows]
 
     def put(self, row: PlainRow) -> None:
         """Keep a row."""
         kind = type(row)
         plain = _PLAIN[kind]
-        values = plain.values(row)
+        tenant = row.scope.tenant if isinstance(row, Session | Replay | Erasure) else row.tenant
+        if isinstance(row, Session) and row.owner is not None and row.owner.tenant != tenant:
+            raise InvalidScope(
+                f"`{row.scope}` of tenant `{tenant}` cannot belong to tenant `{row.owner.tenant}`",
+                hint="A session and its owner have one tenant",
+            )
+        values: list[Any] = [tenant]
+        for column in plain.columns:
+            value = getattr(row, column.field)
+            values.append(value if column.write is None or value is None else column.write(value))
         self._run(plain.put, *values)
         if kind is Erasure:
             self._known.clear()  # it counts for every scope below
@@ -216,6 +352,20 @@ class Rows(ABC):
         self._run(_PLAIN[kind].remove, *key)
         return 0
 
+    def _plain_row(self, kind: type[R], tenant: str, row: Row) -> R:
+        plain = _PLAIN[kind]
+        fields: dict[str, Any] = {} if "tenant" not in kind.__struct_fields__ else {"tenant": tenant}
+        try:
+            for column, value in zip(plain.columns, row, strict=True):
+                if value is not None and column.is_scope:
+                    value = _scope(tenant, value)
+                elif value is not None and column.read is not None:
+                    value = column.read(value)
+                fields[column.field] = value
+        except (msgspec.DecodeError, UnicodeDecodeError, InvalidScope) as error:
+            raise self._corrupt(f"{plain.name} `{row[0]}`", error) from error
+        return kind(**fields)
+
     # facts and their history
 
     def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
@@ -223,12 +373,12 @@ class Rows(ABC):
         place = scope.tenant, scope.path, key
         if value:
             row = self._row("get_fact", *place)
-            return None if row is None else self._decoder.fact(scope, key, row)
+            return None if row is None else self._fact_of(scope, key, row)
         fact = self._known.get(place)
         if fact is None:
             row = self._row("get_bare_fact", *place)
             if row is not None:
-                fact = self._cache(place, self._decoder.bare_fact(scope, key, row))
+                fact = self._cache(place, self._fact_of(scope, key, row))
         return fact
 
     def facts(self, query: FactQuery) -> Iterator[Fact]:
@@ -237,15 +387,15 @@ class Rows(ABC):
         scope, tenant = query.scope, query.scope.tenant
         if statement == "page_facts_below":
             pages = self._pages_below(statement, scope, ("",), self._work)
-            return (fact for page in pages for fact in self._decoder.facts(tenant, page))
+            return (fact for page in pages for fact in self._facts_of(tenant, page))
         if statement == "list_facts":
             then = micros(query.active_at), query.domain
             found = self._in_ranges(statement, keys_under(query.prefix), query, tenant, scope.path, then=then)
-            return (self._decoder.fact(scope, row[0], row[1:]) for row in found)
+            return (self._fact_of(scope, row[0], row[1:]) for row in found)
         if statement == "list_facts_as_of":
             then = (micros(query.as_of),)
             found = self._in_ranges(statement, keys_under(query.prefix), query, tenant, scope.path, then=then)
-            return (self._decoder.revision(scope, row).as_fact() for row in found)
+            return (self._revision_of(scope, row).as_fact() for row in found)
         if statement == "list_facts_named":
             found = self._in_ranges(statement, scopes_under(scope.path), query, tenant, query.key)
         elif statement == "list_facts_owned":
@@ -255,7 +405,7 @@ class Rows(ABC):
             raise TypeError(f"expired facts are found by tenant, not by scope: {query}")
         else:
             found = self._all(statement, tenant, micros(query.expired_by), query.limit)
-        return self._decoder.facts(tenant, found)
+        return self._facts_of(tenant, found)
 
     def revision(
         self, scope: Scope, key: str, *, version: int | None = None, at: datetime | None = None
@@ -268,21 +418,21 @@ class Rows(ABC):
             row = self._row("get_revision_at", *place, to_micros(at))
         else:
             row = self._row("list_newest_revisions", *place, _NO_LIMIT, 1)
-        return None if row is None else self._decoder.revision(scope, row)
+        return None if row is None else self._revision_of(scope, row)
 
     def revisions(self, query: RevisionQuery) -> Iterator[Revision]:
         """Return the revisions that a query asks for."""
         statement = _REVISIONS.choose(query)
         scope, tenant = query.scope, query.scope.tenant
         if statement == "page_revisions_below":
-            pages, decoder = self._pages_below(statement, scope, ("", 0), self._work), self._decoder
-            return (decoder.revision(decoder.scope(tenant, row[0]), row[1:]) for page in pages for row in page)
+            pages = self._pages_below(statement, scope, ("", 0), self._work)
+            return (self._revision_of(self._scope(tenant, row[0]), row[1:]) for page in pages for row in page)
         if statement == "list_revisions":
             bound = query.after
         else:
             bound = _NO_LIMIT if query.before is None else query.before
         found = self._all(statement, tenant, scope.path, query.key, bound, _row_limit(query.limit))
-        return (self._decoder.revision(scope, row) for row in found)
+        return (self._revision_of(scope, row) for row in found)
 
     # tenants, quotas
 
@@ -310,7 +460,7 @@ class Rows(ABC):
         if found is None:
             row = self._row("get_run_head", tenant, run)
             if row is not None:
-                found = self._cache((tenant, run), self._decoder.run_head(tenant, row))
+                found = self._cache((tenant, run), self._run_head(tenant, row))
         return found
 
     def events(
@@ -318,7 +468,7 @@ class Rows(ABC):
     ) -> Iterator[Event]:
         """Yield events by position, of all or of one run."""
         rows = self._page_events(tenant, start, limit, run, self._work)
-        return (self._decoder.event(tenant, row) for row in rows)
+        return (self._event_of(tenant, row) for row in rows)
 
     def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
         """Yield position, hash and hashed bytes of events."""
@@ -406,6 +556,93 @@ class Rows(ABC):
                 self._cache((tenant, run), (event.version or 0, event.hash))
             if event.text is not None:
                 self._run("put_event_text", tenant, event.position, *text_place(event), encode(event.text))
+
+    # decoding
+
+    def _fact_of(self, scope: Scope, key: str, row: Row) -> Fact:
+        """Return the fact of a key from its other columns, which may leave out origin and value."""
+        (id, version, created_at, updated_at, expires_at, domain), rest = row[:6], row[6:]
+        value, origin = None, Origin()
+        if rest:
+            actor, door, source, payload = rest
+            origin = Origin(actor, door, source)
+            try:
+                value = decode(payload)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise self._corrupt(f"the value of `{key}` in `{scope}`", error) from error
+        return Fact(
+            id=id,
+            scope=scope,
+            key=key,
+            value=value,
+            version=version,
+            created_at=from_micros(created_at),
+            updated_at=from_micros(updated_at),
+            expires_at=None if expires_at is None else from_micros(expires_at),
+            domain=domain,
+            origin=origin,
+        )
+
+    def _facts_of(self, tenant: str, rows: Iterable[Row]) -> Iterator[Fact]:
+        """Yield the facts of rows that start with scope and key."""
+        return (self._fact_of(self._scope(tenant, row[0]), row[1], row[2:]) for row in rows)
+
+    def _revision_of(self, scope: Scope, row: Row) -> Revision:
+        """Return a revision from its row, which starts with the key."""
+        (key, version, fact_id, change, at, created_at, expires_at), rest = row[:7], row[7:]
+        domain, actor, door, source, forgotten, payload = rest
+        return Revision(
+            fact_id=fact_id,
+            scope=scope,
+            key=key,
+            version=version,
+            change=change,
+            value=None if payload is None else self._parse(decode, payload, f"version {version} of `{key}`"),
+            at=from_micros(at),
+            created_at=from_micros(created_at),
+            expires_at=None if expires_at is None else from_micros(expires_at),
+            domain=domain,
+            origin=Origin(actor, door, source),
+            forgotten=bool(forgotten),
+        )
+
+    def _event_of(self, tenant: str, row: Row) -> Event:
+        """Return an event from its row: the body, with the hash and the text that are stored beside it."""
+        position, hash, body, text = row
+        where = f"event {position} of tenant `{tenant}`"
+        event = self._parse(_decode_event, body, where, position=position)
+        if (event.tenant, event.position) != (tenant, position) or event_body(event) != body:
+            # It claims to be another event, or was not written in the bytes that were hashed.
+            raise self._corrupt(where, ValueError("it is not what was written there"), position=position)
+        content = None if text is None else self._parse(decode, text, f"the text of {where}", position=position)
+        return msgspec.structs.replace(event, hash=hash, text=content)
+
+    def _run_head(self, tenant: str, row: Row) -> tuple[int, str]:
+        """Return the index and hash of a run's event from its row."""
+        position, hash, body = row
+        where = f"event {position} of tenant `{tenant}`"
+        return self._parse(_decode_run_event, body, where, position=position).version, hash
+
+    def _scope(self, tenant: str, path: str) -> Scope:
+        try:
+            return _scope(tenant, path)
+        except InvalidScope as error:
+            raise self._corrupt(f"scope `{path}`", error) from error
+
+    def _parse(self, parse: Callable[[bytes], T], payload: bytes, what: str, **details: Any) -> T:
+        try:
+            return parse(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._corrupt(what, error, **details) from error
+
+    def _corrupt(self, what: str, why: Exception, **details: Any) -> Corrupt:
+        """Return the error that names what is damaged, and why."""
+        return Corrupt(
+            f"`{self._url}`: {what} cannot be read: {why}",
+            hint="Keep a copy of the database as it is, and restore a backup",
+            url=self._url,
+            **details,
+        )
 
     # helpers
 
@@ -512,91 +749,3 @@ def _next_text(text: str) -> str:
 
 def _row_limit(limit: int | None, found: Sequence[object] = ()) -> int:
     return _NO_LIMIT if limit is None else limit - len(found)
-
-
-# plain rows: the values of a statement that puts one, key first
-
-
-def _collection_values(row: Collection) -> tuple[Any, ...]:
-    successor = None if row.successor is None else encode(row.successor)
-    return row.tenant, row.name, to_micros(row.created_at), encode(row.space), successor
-
-
-def _definition_values(row: Definition) -> tuple[Any, ...]:
-    times = to_micros(row.created_at), to_micros(row.updated_at)
-    return row.tenant, row.id, row.name, row.slug, row.scope, row.ttl, *times, encode(row.schema)
-
-
-def _grant_values(row: Grant) -> tuple[Any, ...]:
-    return row.tenant, row.id, row.actor, encode(row.rule)
-
-
-def _approval_values(row: Approval) -> tuple[Any, ...]:
-    asked = row.scope, row.actor, row.door, row.capability, to_micros(row.requested_at)
-    decided = row.status, row.decided_by, micros(row.decided_at), row.reason
-    return row.tenant, row.id, *asked, *decided, None if row.effect is None else encode(row.effect)
-
-
-def _session_values(row: Session) -> tuple[Any, ...]:
-    scope, owner = row.scope, row.owner
-    if owner is not None and owner.tenant != scope.tenant:
-        raise InvalidScope(
-            f"`{scope}` of tenant `{scope.tenant}` cannot belong to tenant `{owner.tenant}`",
-            hint="A session and its owner have one tenant",
-        )
-    times = to_micros(row.started_at), micros(row.ended_at)
-    return scope.tenant, scope.path, None if owner is None else owner.path, *times
-
-
-def _replay_values(row: Replay) -> tuple[Any, ...]:
-    return row.scope.tenant, row.scope.path, row.key, row.request, to_micros(row.at), encode(row.results)
-
-
-def _erasure_values(row: Erasure) -> tuple[Any, ...]:
-    return row.scope.tenant, row.id, row.scope.path, to_micros(row.at), row.version_floor
-
-
-def _content_key_values(row: ContentKey) -> tuple[Any, ...]:
-    return row.tenant, row.scope, row.secret
-
-
-class _Plain(NamedTuple):
-    """The statements of one kind of plain rows, and how they are written and read."""
-
-    put: str
-    values: Callable[[Any], tuple[Any, ...]]
-    decode: Callable[[RowDecoder, str, Row], Any]
-    get: str = ""
-    list: str = ""
-    remove: str = ""
-    is_cached: bool = False
-
-
-_PLAIN: dict[type[PlainRow], _Plain] = {
-    Collection: _Plain(
-        "put_collection",
-        _collection_values,
-        RowDecoder.collection,
-        get="get_collection",
-        list="list_collections",
-        remove="remove_collection",
-        is_cached=True,
-    ),
-    Definition: _Plain(
-        "put_definition",
-        _definition_values,
-        RowDecoder.definition,
-        list="list_definitions",
-        remove="remove_definition",
-    ),
-    Grant: _Plain("put_grant", _grant_values, RowDecoder.grant, list="list_grants", remove="remove_grant"),
-    Approval: _Plain("put_approval", _approval_values, RowDecoder.approval, get="get_approval", list="list_approvals"),
-    Session: _Plain(
-        "put_session", _session_values, RowDecoder.session, get="get_session", list="list_sessions", is_cached=True
-    ),
-    Replay: _Plain("put_replay", _replay_values, RowDecoder.replay, get="get_replay"),
-    Erasure: _Plain("put_erasure", _erasure_values, RowDecoder.erasure, get="get_erasure", is_cached=True),
-    ContentKey: _Plain(
-        "put_content_key", _content_key_values, RowDecoder.content_key, get="get_content_key", is_cached=True
-    ),
-}

@@ -11,9 +11,9 @@ import msgspec
 
 from memoranda.model.value import encode
 from memoranda.store.base import TenantState
-from memoranda.store.sql.decoder import Row
 from memoranda.store.sql.entries import EntryRows
 from memoranda.store.sql.errors import lost_commits
+from memoranda.store.sql.rows import Row
 from memoranda.store.sqlite.dialect import SQL
 
 Durability = Literal["full", "normal"]
@@ -215,13 +215,13 @@ class SqliteRows(EntryRows):
         try:
             return self._execute(SQL[name], values).fetchall()
         except UnicodeDecodeError as error:
-            raise self._decoder.corrupt("a text", error) from error
+            raise self._corrupt("a text", error) from error
 
     def _value(self, name: str, *values: Any) -> Any:
         try:
             return self._execute(SQL[name], values).get  # half the cost of a list
         except UnicodeDecodeError as error:
-            raise self._decoder.corrupt("a text", error) from error
+            raise self._corrupt("a text", error) from error
 
     _row = _value
 
