@@ -15,8 +15,9 @@ import numpy as np
 
 from memoranda.model.entry import Calibration
 from memoranda.retrieval.analysis.analyser import analyse
-from memoranda.retrieval.calibration import PAIRS, combine, cosines, fit, relevance
+from memoranda.retrieval.calibration import PAIRS, cosines, fit
 from memoranda.retrieval.embed.registry import resolve
+from memoranda.retrieval.rank import combine, relevance
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -13,8 +13,7 @@ from memoranda.retrieval.analysis.analyser import analyse, pack
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.filter import parse_filter
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.prepare import embed_query, prepare
-from memoranda.retrieval.rank import Ranked, rank
+from memoranda.retrieval.rank import Ranked, embed_query, prepare, rank
 
 EMBEDDER = Hashing(64)
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.model.entry import Calibration
-from memoranda.retrieval.calibration import PAIRS, calibrate, combine, cosines, fit, log_odds, relevance
+from memoranda.retrieval.calibration import PAIRS, calibrate, cosines, fit
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.embed.wordllama import WordLlama
+from memoranda.retrieval.rank import combine, log_odds, relevance
 
 unit = st.floats(0, 1)
 CURVE = Calibration(middle=0.2, steepness=20.0)

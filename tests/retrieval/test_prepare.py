@@ -12,7 +12,7 @@ from memoranda.model.entry import Calibration
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.prepare import embed_query, prepare
+from memoranda.retrieval.rank import embed_query, prepare
 
 _LOG = [
     "Grace sailed the old boat to Brest",

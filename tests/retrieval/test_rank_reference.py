@@ -18,8 +18,7 @@ from memoranda.retrieval.analysis.dates import date_terms, read_day
 from memoranda.retrieval.analysis.query import Expects
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.prepare import PreparedQuery, embed_query, prepare
-from memoranda.retrieval.rank import rank
+from memoranda.retrieval.rank import PreparedQuery, embed_query, prepare, rank
 
 EMBEDDER = Hashing(64)
 

@@ -321,8 +321,7 @@ def _probes(texts: dict[int, str], queries: Sequence[str]) -> Iterator[tuple[str
 
 
 def _top_matches(index: ShelfIndex, query: str, space: Space, call: Call) -> set[int | None]:
-    from memoranda.retrieval.prepare import embed_query, prepare
-    from memoranda.retrieval.rank import rank
+    from memoranda.retrieval.rank import embed_query, prepare, rank
 
     now = to_micros(call.now)
     prepared = prepare(index, query, now=now)

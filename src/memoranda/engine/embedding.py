@@ -20,8 +20,7 @@ from memoranda.model.value import canonical
 from memoranda.store.base import Reader
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.embed.base import Embedder
-    from memoranda.retrieval.embed.cache import CachingEmbedder
+    from memoranda.retrieval.embed.base import CachingEmbedder, Embedder
 
 # Embedders that an id is enough to load. One that reads a folder or calls a server has to be asked for.
 _BUILT_IN = ("wordllama", "hashing")
@@ -45,7 +44,7 @@ class EmbedderBook:
 
     def load(self, choice: str | Embedder) -> CachingEmbedder:
         """Return an embedder, given as an object or by the name that settings use for it, and keep it."""
-        from memoranda.retrieval.embed.cache import with_cache
+        from memoranda.retrieval.embed.base import with_cache
         from memoranda.retrieval.embed.registry import resolve
 
         if isinstance(choice, str):

@@ -17,6 +17,7 @@ from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.effect import CollectionEffect
 from memoranda.model.entry import Collection, Entry, Match, Mode, Recalled, Shelf, ShelfState, Space, Why
 from memoranda.model.event import Note
+from memoranda.model.names import collection_key
 from memoranda.model.value import encode
 from memoranda.store.base import EntryQuery, Reader, Store
 
@@ -82,11 +83,12 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         matches = _matches(entries, effect, ranked, now, ended_too=cache is None)
         if len(matches) == len(ranked):
             break
-    matches = take_within(matches, _content, effect.max_bytes)
+    if effect.max_bytes is not None:
+        matches = take_within(matches, _content, effect.max_bytes)
     note = Note(
-        effect=effect.name,
+        effect="recall",
         scope=effect.scope.path,
-        key=effect.place,
+        key=collection_key(effect.collection),
         payload=encode(effect.query),
         detail={"results": [match.id for match in matches]},
     )
@@ -116,17 +118,17 @@ def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> OpenS
 @functools.cache
 def _ranking():
     """Return the ranking modules, imported when first needed; importing them in each call is too slow."""
-    from memoranda.retrieval import filter, prepare, rank
+    from memoranda.retrieval import filter, rank
 
-    return filter, prepare, rank
+    return filter, rank
 
 
 def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call) -> list[Ranked]:
-    filters, preparing, ranking = _ranking()
-    prepared = preparing.prepare(index, effect.query, now=now, mode=effect.mode)
+    filters, ranking = _ranking()
+    prepared = ranking.prepare(index, effect.query, now=now, mode=effect.mode)
     vector = None
     if effect.mode != "keyword":
-        vector = preparing.embed_query(call.embedders.of(space), prepared)
+        vector = ranking.embed_query(call.embedders.of(space), prepared)
     return ranking.rank(
         index,
         prepared,
@@ -143,7 +145,7 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
 
 def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
     """Return the newest entries, for an empty query."""
-    filters, _, ranking = _ranking()
+    filters, ranking = _ranking()
     sequences = index.visible(now, filters.parse_filter(effect.filter)).tolist()
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
     newest = sequences[: -effect.offset - effect.limit - 1 : -1]

@@ -32,7 +32,7 @@ from memoranda.model.value import canonical, decode, encode
 from memoranda.store.base import EntryQuery, FactQuery, Read, Reader, RevisionQuery, Store
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.embed.cache import CachingEmbedder
+    from memoranda.retrieval.embed.base import CachingEmbedder
 
 _PORTION = 256
 """Entries that are derived again at once, each of 80 kilobytes at most."""

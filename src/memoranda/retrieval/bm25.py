@@ -1,4 +1,4 @@
-"""Inverse document frequency, and BM25 over the lines of a text.
+"""BM25 over the lines of a text.
 
 For the few hundred lines of a memory block: no index that could lag behind, no embedder that could fail. A line without
 any word of the query is not a match, however close its meaning.
@@ -6,7 +6,6 @@ any word of the query is not a match, however close its meaning.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,16 +13,11 @@ from functools import lru_cache
 import msgspec
 
 from memoranda.retrieval.analysis.analyser import analyse
-from memoranda.retrieval.analysis.query import read_query
+from memoranda.retrieval.analysis.query import idf, read_query
 
 # The parameters of BM25, k1 and b.
 _SATURATION = 1.2
 _LENGTH = 0.75
-
-
-def idf(frequency: float, documents: int) -> float:
-    """Return the inverse document frequency of a term that this many of the documents contain."""
-    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def rank_lines(query: str, lines: Sequence[str]) -> list[tuple[int, float]]:

@@ -1,4 +1,4 @@
-"""Convert cosines and shared words to relevances from 0 to 1 that are comparable across embedders.
+"""Measure embedders, so that their cosines become relevances from 0 to 1 that are comparable.
 
 A cosine says little by itself: unrelated texts have a cosine of 0.0 with one embedder and 0.7 with another. So each
 embedder is measured once, on pairs that are known to be relevant (`PAIRS`) and on the same texts crossed, which are
@@ -29,33 +29,6 @@ _FALLBACK = Calibration(middle=0.5, steepness=10.0)
 # anywhere between the two groups.
 _PENALTY = 1e-3
 _STEPS = 50
-
-# Beyond this exponent a relevance is practically zero, and the power of e would overflow single precision.
-_LARGEST_EXPONENT = 60.0
-
-# An entry that contains every word of a query has the odds of its meaning multiplied by e^5, so that the number of an
-# invoice finds the invoice although its digits mean nothing.
-_LEXICAL_WEIGHT = 5.0
-
-
-def relevance(cosine: Numbers, calibration: Calibration) -> Numbers:
-    """Return the relevance of texts at these cosines, from 0 to 1."""
-    far = calibration.steepness * (calibration.middle - cosine)
-    return 1.0 / (1.0 + np.exp(np.minimum(far, _LARGEST_EXPONENT)))
-
-
-def combine(semantic: Numbers, lexical: Numbers) -> Numbers:
-    """Combine the semantic relevance of entries with their share of the query's words, both from 0 to 1.
-
-    Without shared words the semantic relevance is returned; each shared word can only raise it.
-    """
-    odds = semantic * np.exp(_LEXICAL_WEIGHT * lexical)
-    return odds / (odds + (1.0 - semantic))
-
-
-def log_odds(cosine: Numbers, lexical: Numbers, calibration: Calibration) -> Numbers:
-    """Return values that order entries as `combine` does, without computing powers of e."""
-    return calibration.steepness * cosine + _LEXICAL_WEIGHT * lexical
 
 
 def calibrate(embedder: Embedder) -> Calibration:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from memoranda.errors import EmbeddingFailed, UsageError
 from memoranda.model.entry import Calibration
-from memoranda.retrieval.embed.base import Vectors, takes_weights
-from memoranda.retrieval.embed.cache import with_cache
+from memoranda.retrieval.embed.base import Vectors, takes_weights, with_cache
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.testing.conformance.embedder import EmbedderConformance
 

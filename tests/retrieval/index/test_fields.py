@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from memoranda.retrieval.index.fields import NO_ACTOR, Fields
+from memoranda.retrieval.index.columns import NO_ACTOR, Fields
 
 
 def _labels(*metadata: dict[str, Any]) -> tuple[Fields, list[Any], list[frozenset[str]]]:

@@ -25,8 +25,8 @@ from memoranda.retrieval.analysis.languages import (
     english_lean,
     is_stop_word,
     language_of,
+    term,
 )
-from memoranda.retrieval.analysis.stemming import term
 from memoranda.retrieval.analysis.words import LONGEST_WORD, Word, bigrams, chunks, is_unsegmented, read_chunk
 
 

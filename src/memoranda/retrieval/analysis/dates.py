@@ -7,8 +7,7 @@ from calendar import monthrange
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memoranda.retrieval.analysis.languages import AMBIGUOUS_MONTHS, TIME_WORDS
-from memoranda.retrieval.analysis.stemming import term
+from memoranda.retrieval.analysis.languages import AMBIGUOUS_MONTHS, TIME_WORDS, term
 
 
 class Day(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Collection
 from enum import IntFlag
@@ -11,8 +12,7 @@ import msgspec
 
 from memoranda.retrieval.analysis.analyser import whole_term
 from memoranda.retrieval.analysis.dates import read_dates
-from memoranda.retrieval.analysis.languages import is_stop_word, language_of
-from memoranda.retrieval.analysis.stemming import term
+from memoranda.retrieval.analysis.languages import is_stop_word, language_of, term
 from memoranda.retrieval.analysis.words import Word, chunks, read_chunk
 
 
@@ -60,6 +60,11 @@ def read_query(text: str, languages: Collection[str], *, words_only: bool = Fals
     """
     read = _read_cached if len(text) <= _LONGEST_CACHED else _read
     return read(text, tuple(sorted(languages)), words_only)
+
+
+def idf(frequency: float, documents: int) -> float:
+    """Return the inverse document frequency of a term that this many of the documents contain."""
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def _read(text: str, languages: tuple[str, ...], words_only: bool) -> Query:

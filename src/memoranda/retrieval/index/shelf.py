@@ -21,8 +21,7 @@ from memoranda.errors import Corrupt
 from memoranda.model.entry import Indexed
 from memoranda.retrieval.analysis.analyser import Analysis, unpack, unpack_all
 from memoranda.retrieval.filter import Filter
-from memoranda.retrieval.index.columns import Columns, GrowingArray
-from memoranda.retrieval.index.fields import Fields
+from memoranda.retrieval.index.columns import Columns, Fields, GrowingArray
 from memoranda.retrieval.index.neighbours import Context, Threads, make_context
 from memoranda.retrieval.index.postings import Postings, TermPostings, unpack_postings
 from memoranda.retrieval.index.vectors import PrunedTable
