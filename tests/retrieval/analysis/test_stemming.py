@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from memoranda.retrieval.analysis import languages
+from memoranda.retrieval.analysis import languages as module
 from memoranda.retrieval.analysis.languages import term
 
 
@@ -81,13 +81,13 @@ def test_many_threads_find_the_same_terms() -> None:
     words = [f"{beginning}{middle}ings" for beginning in "bcdfghklmnprst" for middle in ("and", "ock", "est", "ill")]
     languages = ["en", "de", "fr", "ru", "fi", ""]
     expected = {(word, language): term(word, language) for word in words for language in languages}
-    languages._CACHE.clear()
+    module._CACHE.clear()
     wrong: list[tuple[str, str]] = []
 
     def look() -> None:
         for _ in range(5):
             wrong.extend(pair for pair, found in expected.items() if term(*pair) != found)
-            languages._CACHE.clear()
+            module._CACHE.clear()
 
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:
@@ -98,7 +98,7 @@ def test_many_threads_find_the_same_terms() -> None:
 
 
 def test_what_is_remembered_of_stems_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stemming, "_CACHE_SIZE", 10)
+    monkeypatch.setattr(module, "_CACHE_SIZE", 10)
     for number in range(50):
         assert term(f"word{number}", "en") == f"word{number}"
-    assert 0 < len(languages._CACHE["en"]) <= 10
+    assert 0 < len(module._CACHE["en"]) <= 10
