@@ -232,7 +232,7 @@ revoke read_approvals decide record_run hold_step read_runs read_run_events read
 export import
 """.split()
 
-BASES = {"CollectionEffect", "RunEffect"}
+BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}
 
 
 def effect_classes(base: type[Effect] = Effect) -> Iterator[type[Effect]]:

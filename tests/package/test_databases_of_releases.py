@@ -21,7 +21,7 @@ from memoranda.api.memory import Memory
 from memoranda.chat import list_conversations, read_conversation
 from memoranda.server.auth.keys import find_key
 from memoranda.sleep import sleep_jobs, sources_of
-from memoranda.store.sqlite.migrate import SCHEMA, VERSION
+from memoranda.store.sqlite.connection import SCHEMA, VERSION
 from memoranda.testing import FakeClock
 
 DATABASES = Path(__file__).parents[1] / "fixtures" / "databases"

@@ -16,7 +16,7 @@ from memoranda.client import Client
 from memoranda.errors import ForeignDatabase, Unauthenticated, UsageError
 from memoranda.retrieval.embed.openai import OpenAI
 from memoranda.server.auth.keys import SYSTEM_TENANT, create_key, find_key
-from memoranda.store.sqlite.migrate import APPLICATION_ID
+from memoranda.store.sqlite.connection import APPLICATION_ID
 
 RELEASED = Path(__file__).parents[1] / "fixtures" / "databases" / "0.1.0.db"
 

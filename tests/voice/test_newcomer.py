@@ -21,7 +21,7 @@ import warm_memoranda
 
 import memoranda
 from memoranda.errors import Unauthenticated, Unavailable
-from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
+from memoranda.store.sqlite.connection import APPLICATION_ID, MIGRATIONS, VERSION
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0

@@ -6,7 +6,6 @@ A block is a fact, so it is written, deleted and read as one; only its limits an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from memoranda.engine.verbs import Call, Outcome, filter_by_key, verb
 from memoranda.errors import InvalidKey
@@ -21,7 +20,7 @@ from memoranda.model.block import (
     lines_of,
     owner_of,
 )
-from memoranda.model.effect import Effect
+from memoranda.model.effect import ReadEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
@@ -40,11 +39,8 @@ def ensure_block(scope: Scope, key: str, payload: bytes) -> None:
     raise InvalidKey(f"{quote(key)} is not a memory block", hint=f"Types are {', '.join(BLOCK_TYPES)}", value=key)
 
 
-class ListBlocks(Effect, frozen=True, kw_only=True, tag="list_blocks"):
+class ListBlocks(ReadEffect, frozen=True, kw_only=True, tag="list_blocks"):
     """Read the memory blocks of every agent of a user."""
-
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
 
     @property
     def place(self) -> str | None:
@@ -65,11 +61,9 @@ def list_blocks(rows: Reader, effect: ListBlocks, call: Call) -> Outcome[list[Fa
     return Outcome(found)
 
 
-class RecallBlocks(Effect, frozen=True, kw_only=True, tag="recall_blocks"):
+class RecallBlocks(ReadEffect, frozen=True, kw_only=True, tag="recall_blocks"):
     """Find lines of a user's archival block, and of one agent's too; an empty query lists them in their order."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     query: str
     agent: str | None = None
     limit: int = 10

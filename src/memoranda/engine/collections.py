@@ -12,7 +12,7 @@ from memoranda.engine.entries import EMBEDDING_TAKES_TIME
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, EmbedderMismatch, Hint, NotFound
 from memoranda.model.clock import to_micros
-from memoranda.model.effect import CollectionEffect, Effect
+from memoranda.model.effect import CollectionEffect, ReadEffect
 from memoranda.model.entry import Collection, Entry, Holding, Indexed, Space
 from memoranda.model.event import Note
 from memoranda.model.scope import Scope
@@ -28,11 +28,10 @@ _PROBES = 100
 """Queries that a comparison makes of the entries, where the caller has none."""
 
 
-class ReadCollections(Effect, frozen=True, kw_only=True, tag="read_collections"):
+class ReadCollections(ReadEffect, frozen=True, kw_only=True, tag="read_collections"):
     """Read the collections of a tenant with their sizes; of a scope, those that have entries of it."""
 
     capability: ClassVar[str] = "collections.read"
-    mutates: ClassVar[bool] = False
 
 
 @verb(ReadCollections)

@@ -18,7 +18,7 @@ from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, ve
 from memoranda.errors import AlreadyExists, Hint, InvalidDefinition, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import LONGEST_DURATION, moment_after
 from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
-from memoranda.model.effect import Effect
+from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import RESERVED, why_not_a_name
@@ -30,11 +30,10 @@ from memoranda.store.base import FactQuery, Reader, Store, TenantState, Transact
 _LONGEST_NAME = 255
 
 
-class ReadDefinitions(Effect, frozen=True, kw_only=True, tag="read_definitions"):
+class ReadDefinitions(ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
     """Read the definitions of a tenant."""
 
     capability: ClassVar[str] = "definitions.read"
-    mutates: ClassVar[bool] = False
 
 
 @verb(ReadDefinitions)
@@ -43,11 +42,9 @@ def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outco
     return Outcome(rows.scan(Definition, effect.scope.tenant))
 
 
-class ReadRecords(Effect, frozen=True, kw_only=True, tag="read_records"):
+class ReadRecords(ReadEffect, frozen=True, kw_only=True, tag="read_records"):
     """Read every active record of one definition, in any scope."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     definition: str
     after: str = ""
     """The path of the scope of the last record seen."""
@@ -73,11 +70,10 @@ def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[
     )
 
 
-class CreateDefinition(Effect, frozen=True, kw_only=True, tag="create_definition"):
+class CreateDefinition(WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
     """Create a definition, under a new id or under the one that files already refer to."""
 
     capability: ClassVar[str] = "definitions.write"
-    mutates: ClassVar[bool] = True
     title: str
     slug: str
     scope_kind: str
@@ -88,11 +84,10 @@ class CreateDefinition(Effect, frozen=True, kw_only=True, tag="create_definition
     """`replace` or `merge`; None leaves it to the schema."""
 
 
-class UpdateDefinition(Effect, frozen=True, kw_only=True, tag="update_definition"):
+class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
     """Change the given parts of a definition; records follow a changed slug."""
 
     capability: ClassVar[str] = "definitions.write"
-    mutates: ClassVar[bool] = True
     definition: str
     title: str | None = None
     slug: str | None = None
@@ -151,11 +146,10 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
     return Outcome(new, (*notes, _keep(rows, new, "update_definition")))
 
 
-class DeleteDefinition(Effect, frozen=True, kw_only=True, tag="delete_definition"):
+class DeleteDefinition(WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
     """Delete a definition, `others` with it, and all their records, all or nothing."""
 
     capability: ClassVar[str] = "definitions.write"
-    mutates: ClassVar[bool] = True
     definition: str
     others: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ from memoranda.engine.facts import expire_fact
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import StorageError, UsageError
 from memoranda.model.clock import moment_after
-from memoranda.model.effect import Approval, Effect
+from memoranda.model.effect import Approval, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
@@ -27,11 +27,10 @@ _CHUNK = 500
 _KEEP_REPLAYS = timedelta(days=7)
 
 
-class Erase(Effect, frozen=True, kw_only=True, tag="erase"):
+class Erase(WriteEffect, frozen=True, kw_only=True, tag="erase"):
     """Remove everything at and below a scope and in the sessions it owns, history included."""
 
     capability: ClassVar[str] = "memory.erase"
-    mutates: ClassVar[bool] = True
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,11 +118,10 @@ def _drop_shared_approvals(rows: Transaction, scopes: list[Scope], call: Call) -
     return dropped
 
 
-class Sweep(Effect, frozen=True, kw_only=True, tag="sweep"):
+class Sweep(WriteEffect, frozen=True, kw_only=True, tag="sweep"):
     """Remove what has expired in a tenant."""
 
     capability: ClassVar[str] = "upkeep"
-    mutates: ClassVar[bool] = True
 
 
 class Swept(msgspec.Struct, frozen=True, kw_only=True):

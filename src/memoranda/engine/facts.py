@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -16,7 +16,7 @@ from memoranda.engine.sessions import ensure_open, is_session, variable_of, vari
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, moment_after, to_micros
-from memoranda.model.effect import Effect
+from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.limits import larger_limit
@@ -27,11 +27,9 @@ from memoranda.model.value import canonical, decode, encode_checked, hash_conten
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
 
-class GetFact(Effect, frozen=True, kw_only=True, tag="get_fact"):
+class GetFact(ReadEffect, frozen=True, kw_only=True, tag="get_fact"):
     """Read one fact, now or as it was at a moment (microseconds)."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     key: str
     as_of: int | None = None
 
@@ -61,11 +59,9 @@ def _fact_at(rows: Reader, effect: GetFact | ListFacts, key: str, call: Call) ->
     return fact if fact.active_at(moment) else None
 
 
-class GetFacts(Effect, frozen=True, kw_only=True, tag="get_facts"):
+class GetFacts(ReadEffect, frozen=True, kw_only=True, tag="get_facts"):
     """Read several facts of one tenant at one moment."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     gets: tuple[GetFact, ...]
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
@@ -82,11 +78,9 @@ def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact |
     return Outcome([get_fact(rows, get, call).value for get in effect.gets])
 
 
-class ListFacts(Effect, frozen=True, kw_only=True, tag="list_facts"):
+class ListFacts(ReadEffect, frozen=True, kw_only=True, tag="list_facts"):
     """Read the facts at and below a key, in the order of their keys."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     prefix: str = ""
     domain: str | None = None
     after: str = ""
@@ -101,11 +95,9 @@ class ListFacts(Effect, frozen=True, kw_only=True, tag="list_facts"):
         return self.prefix or None
 
 
-class FindFacts(Effect, frozen=True, kw_only=True, tag="find_facts"):
+class FindFacts(ReadEffect, frozen=True, kw_only=True, tag="find_facts"):
     """Read the facts of one key in a scope and in every scope below it, in the order of their scopes."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     key: str
     limit: int | None = None
 
@@ -182,11 +174,9 @@ def _value(kept: Fact | Revision) -> Any:
     return kept.value
 
 
-class ReadHistory(Effect, frozen=True, kw_only=True, tag="read_history"):
+class ReadHistory(ReadEffect, frozen=True, kw_only=True, tag="read_history"):
     """Read the revisions of one fact: oldest first after a version, or newest first before one."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     key: str
     after: int = 0
     before: int | None = None
@@ -211,7 +201,7 @@ def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[
     return Outcome(read_portions(read, _value, limit=effect.limit, max_bytes=effect.max_bytes))
 
 
-class SetFact(Effect, frozen=True, kw_only=True, tag="set_fact"):
+class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
     """Write one fact.
 
     `expect` is the version it must be at: 0 means it must not exist, None means any. `stamp` is the same for callers
@@ -219,8 +209,6 @@ class SetFact(Effect, frozen=True, kw_only=True, tag="set_fact"):
     must apply to the key; its mode says whether the value replaces the current one or is merged into it.
     """
 
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
     key: str
     payload: msgspec.Raw
     expect: int | None = None
@@ -238,11 +226,9 @@ class SetFact(Effect, frozen=True, kw_only=True, tag="set_fact"):
         return 1, len(bytes(self.payload))
 
 
-class DeleteFact(Effect, frozen=True, kw_only=True, tag="delete_fact"):
+class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
     """Delete one fact, if it is at the expected version and stamp; its history stays."""
 
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
     key: str
     expect: int | None = None
     stamp: int | None = None
@@ -250,11 +236,9 @@ class DeleteFact(Effect, frozen=True, kw_only=True, tag="delete_fact"):
     idempotency_key: str | None = None
 
 
-class WriteFacts(Effect, frozen=True, kw_only=True, tag="write_facts"):
+class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
     """Several sets and deletes in one tenant, all or nothing."""
 
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
     writes: tuple[SetFact | DeleteFact, ...]
     idempotency_key: str | None = None
 

@@ -412,9 +412,7 @@ class _Resources:
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((base, fragment))
-        for step in fragment.split("/")[1:]:
-            root = _inside(root, step.replace("~1", "/").replace("~0", "~"))
-        return root
+        return at_pointer(root, fragment)
 
     def dynamic(self, reference: str) -> list[Any]:
         """Return everything that a dynamic reference may lead to."""
@@ -423,11 +421,16 @@ class _Resources:
         return found or list(self._roots.values())
 
 
-def _inside(node: Any, step: str) -> Any:
-    if isinstance(node, dict):
-        return cast(Json, node).get(step)
-    listed = cast(list[Any], node) if isinstance(node, list) else []
-    return listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
+def at_pointer(node: Any, pointer: str) -> Any:
+    """Return what a JSON pointer leads to; None where it leads nowhere."""
+    for escaped in pointer.split("/")[1:]:
+        step = escaped.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list):
+            listed = cast(list[Any], node)
+            node = listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
+        else:
+            node = cast(Json, node).get(step) if isinstance(node, dict) else None
+    return node
 
 
 def _is_schema(part: Any) -> bool:

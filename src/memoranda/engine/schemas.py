@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node, measure, pattern_weight
+from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node, at_pointer, measure, pattern_weight
 from memoranda.engine.validator import Validator, json_path
 from memoranda.errors import Hint, InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
 from memoranda.model.definition import MODE_WORD, MODES, Definition
@@ -303,18 +303,7 @@ def resolve_reference(pointer: str, root: Json) -> Any:
     fragment = unquote(pointer.removeprefix("#"))
     if fragment and not fragment.startswith("/"):
         return _find_anchor(fragment, root)
-    node: Any = root
-    for step in fragment.split("/")[1:]:
-        node = _child(node, step.replace("~1", "/").replace("~0", "~"))
-    return node
-
-
-def _child(node: Any, step: str) -> Any:
-    """Return what one step of a JSON pointer leads to; None where it leads nowhere."""
-    if isinstance(node, dict):
-        return cast(Json, node).get(step)
-    listed = cast(list[Any], node) if isinstance(node, list) else []
-    return listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
+    return at_pointer(root, fragment)
 
 
 def _find_anchor(name: str, root: Json) -> Any:

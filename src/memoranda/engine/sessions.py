@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import msgspec
 
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import ScopeEnded, UsageError
 from memoranda.model.clock import moment_after
-from memoranda.model.effect import Effect
+from memoranda.model.effect import WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import lies_under
@@ -23,11 +23,9 @@ _MARKS = tuple(f"{kind}:" for kind in ENDING_KINDS)
 _find_mark = re.compile("|".join(_MARKS)).search
 
 
-class StartSession(Effect, frozen=True, kw_only=True, tag="start_session"):
+class StartSession(WriteEffect, frozen=True, kw_only=True, tag="start_session"):
     """Begin a scope that will end, and name its owner; erasing the owner erases it too."""
 
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
     owner: Scope | None = None
 
 
@@ -52,11 +50,8 @@ def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcom
     return Outcome(session, (Note(effect="start_session", scope=effect.scope.path, detail={"owner": owner}),))
 
 
-class EndScope(Effect, frozen=True, kw_only=True, tag="end_scope"):
+class EndScope(WriteEffect, frozen=True, kw_only=True, tag="end_scope"):
     """End a session, run or tree: its facts and their history go, and nothing more can be written there."""
-
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
 
 
 @verb(EndScope)

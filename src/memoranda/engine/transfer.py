@@ -20,7 +20,7 @@ from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, Stream, 
 from memoranda.errors import AlreadyExists, InvalidKey, SchemaViolation
 from memoranda.model.clock import moment_after
 from memoranda.model.definition import Definition
-from memoranda.model.effect import Effect
+from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, import_source
@@ -40,11 +40,10 @@ from memoranda.model.value import decode, encode
 from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
 
-class Export(Effect, frozen=True, kw_only=True, tag="export"):
+class Export(ReadEffect, frozen=True, kw_only=True, tag="export"):
     """Read the facts and entries at and below a scope, and the tenant's definitions, for a file."""
 
     capability: ClassVar[str] = "memory.export"
-    mutates: ClassVar[bool] = False
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
         """Yield the right to export, and to read what is exported."""
@@ -119,11 +118,10 @@ def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
     return Outcome(exported, (_export_note(effect, parts),))
 
 
-class Import(Effect, frozen=True, kw_only=True, tag="import"):
+class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
     """Write the parts of an export, all or nothing; what was erased since it was made stays erased."""
 
     capability: ClassVar[str] = "memory.import"
-    mutates: ClassVar[bool] = True
     source: str
     definitions: tuple[ImportedDefinition, ...] = ()
     sessions: tuple[ImportedSession, ...] = ()

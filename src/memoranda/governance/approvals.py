@@ -11,7 +11,7 @@ from memoranda.engine.pages import read_portions
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
-from memoranda.model.effect import Approval, Effect, Status
+from memoranda.model.effect import Approval, Effect, ReadEffect, Status, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Origin
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
@@ -62,11 +62,10 @@ def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
     return rows.get(Approval, tenant, id) if why_not_a_name(id, longest=LONGEST_LABEL) is None else None
 
 
-class ReadApprovals(Effect, frozen=True, kw_only=True, tag="read_approvals"):
+class ReadApprovals(ReadEffect, frozen=True, kw_only=True, tag="read_approvals"):
     """Read what waits for a decision, and what was decided."""
 
     capability: ClassVar[str] = "approvals.read"
-    mutates: ClassVar[bool] = False
     id: str = ""
     """Only the one with this id."""
     status: Status | None = None
@@ -102,11 +101,10 @@ def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[l
     return Outcome(found)
 
 
-class Decide(Effect, frozen=True, kw_only=True, tag="decide"):
+class Decide(WriteEffect, frozen=True, kw_only=True, tag="decide"):
     """Approve a waiting effect, which then happens, or refuse it."""
 
     capability: ClassVar[str] = "approvals.decide"
-    mutates: ClassVar[bool] = True
     approval: str
     verdict: Literal["approved", "refused"]
     reason: str = ""

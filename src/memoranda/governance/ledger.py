@@ -22,7 +22,7 @@ from memoranda.engine.pages import take_within
 from memoranda.engine.sessions import find_ended_session
 from memoranda.engine.verbs import VERBS, Call, Outcome, verb
 from memoranda.errors import MemorandaError
-from memoranda.model.effect import Effect
+from memoranda.model.effect import Effect, ReadEffect
 from memoranda.model.event import (
     GENESIS,
     Anchor,
@@ -226,11 +226,10 @@ def without_erased(rows: Transaction, note: Note, signature: Signature) -> Note:
     return note
 
 
-class ReadLedger(Effect, frozen=True, kw_only=True, tag="read_ledger"):
+class ReadLedger(ReadEffect, frozen=True, kw_only=True, tag="read_ledger"):
     """Read events of a tenant's ledger: from a position on, or the newest ones."""
 
     capability: ClassVar[str] = "ledger.read"
-    mutates: ClassVar[bool] = False
     start: int = 1
     limit: int | None = None
     max_bytes: int | None = None
@@ -259,11 +258,10 @@ def _content(event: Event) -> tuple[Any, Any]:
     return event.detail, event.text
 
 
-class VerifyLedger(Effect, frozen=True, kw_only=True, tag="verify_ledger"):
+class VerifyLedger(ReadEffect, frozen=True, kw_only=True, tag="verify_ledger"):
     """Walk a tenant's chain, and compare it with an anchor if one is given."""
 
     capability: ClassVar[str] = "ledger.read"
-    mutates: ClassVar[bool] = False
     anchor: Anchor | None = None
 
 

@@ -21,7 +21,7 @@ from memoranda.errors import EmbedderError
 from memoranda.governance.ledger import content_hash, verify
 from memoranda.governance.runs import broken_runs
 from memoranda.model.clock import to_micros
-from memoranda.model.effect import Effect
+from memoranda.model.effect import ReadEffect
 from memoranda.model.entry import Collection, Entry, Indexed, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Change, Origin, Revision
@@ -38,11 +38,10 @@ _PORTION = 256
 """Entries that are derived again at once, each of 80 kilobytes at most."""
 
 
-class Scrub(Effect, frozen=True, kw_only=True, tag="scrub"):
+class Scrub(ReadEffect, frozen=True, kw_only=True, tag="scrub"):
     """Rewrite storage so that removed content is gone from its bytes."""
 
     capability: ClassVar[str] = "upkeep"
-    mutates: ClassVar[bool] = False
 
 
 @verb(Scrub, reads_often=True, can_wait=False)
@@ -51,11 +50,10 @@ def scrub(store: Store, effect: Scrub, call: Call) -> Outcome[bool]:
     return Outcome(store.scrub())
 
 
-class ListTenants(Effect, frozen=True, kw_only=True, tag="list_tenants"):
+class ListTenants(ReadEffect, frozen=True, kw_only=True, tag="list_tenants"):
     """List the tenants that have any data; a caller who is confined to one sees only that one."""
 
     capability: ClassVar[str] = "upkeep"
-    mutates: ClassVar[bool] = False
 
 
 @verb(ListTenants, can_wait=False)
@@ -64,11 +62,10 @@ def list_tenants(rows: Reader, effect: ListTenants, call: Call) -> Outcome[list[
     return Outcome(rows.tenants() if call.tenant is None else [call.tenant])
 
 
-class Inspect(Effect, frozen=True, kw_only=True, tag="inspect"):
+class Inspect(ReadEffect, frozen=True, kw_only=True, tag="inspect"):
     """Check the storage, the chains and the facts of every tenant for damage."""
 
     capability: ClassVar[str] = "upkeep"
-    mutates: ClassVar[bool] = False
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Hint, InvalidPolicy, NotFound, QuotaExceeded
 from memoranda.model.clock import EPOCH, parse_duration
-from memoranda.model.effect import Effect
+from memoranda.model.effect import Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
@@ -24,11 +24,10 @@ def policy_of_grants(grants: Sequence[Grant], actor: str) -> Policy:
     return Policy(rules=tuple(grant.rule for grant in grants if grant.actor in (actor, "*")))
 
 
-class ReadGrants(Effect, frozen=True, kw_only=True, tag="read_grants"):
+class ReadGrants(ReadEffect, frozen=True, kw_only=True, tag="read_grants"):
     """Read the grants of a tenant."""
 
     capability: ClassVar[str] = "permissions.read"
-    mutates: ClassVar[bool] = False
 
 
 @verb(ReadGrants)
@@ -37,11 +36,10 @@ def read_grants(rows: Reader, effect: ReadGrants, call: Call) -> Outcome[list[Gr
     return Outcome(rows.scan(Grant, effect.scope.tenant))
 
 
-class GrantRule(Effect, frozen=True, kw_only=True, tag="grant"):
+class GrantRule(WriteEffect, frozen=True, kw_only=True, tag="grant"):
     """Store a rule for an actor."""
 
     capability: ClassVar[str] = "permissions.write"
-    mutates: ClassVar[bool] = True
     actor: str
     rule: Rule
 
@@ -72,11 +70,10 @@ def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
     return Outcome(granted, (_grant_note("grant", granted),))
 
 
-class RevokeGrant(Effect, frozen=True, kw_only=True, tag="revoke"):
+class RevokeGrant(WriteEffect, frozen=True, kw_only=True, tag="revoke"):
     """Revoke a grant."""
 
     capability: ClassVar[str] = "permissions.write"
-    mutates: ClassVar[bool] = True
     grant: str
 
 

@@ -22,7 +22,7 @@ from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Conflict, Corrupt, Hint, NotFound, NotVerified, ScopeEnded, UsageError
 from memoranda.governance.approvals import find_approval, hold
 from memoranda.governance.ledger import LedgerEnd, Signature
-from memoranda.model.effect import Approval, Effect
+from memoranda.model.effect import Approval, Effect, ReadEffect
 from memoranda.model.event import (
     GENESIS,
     OVER,
@@ -219,11 +219,10 @@ def _with_chain_end(write: SetFact, index: int, head: str, position: int) -> Set
     return msgspec.structs.replace(write, payload=msgspec.Raw(encode(stamped)))
 
 
-class ReadRuns(Effect, frozen=True, kw_only=True, tag="read_runs"):
+class ReadRuns(ReadEffect, frozen=True, kw_only=True, tag="read_runs"):
     """Read the status of runs, newest first: of one, or of those with a program, language, status or owner."""
 
     capability: ClassVar[str] = "runs.read"
-    mutates: ClassVar[bool] = False
     run: str | None = None
     program: str | None = None
     language: Language | None = None

@@ -59,6 +59,20 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
         return {}
 
 
+class ReadEffect(Effect, frozen=True, kw_only=True):
+    """An effect that changes nothing; it needs the right to read memory, unless it names another."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+
+
+class WriteEffect(Effect, frozen=True, kw_only=True):
+    """An effect that changes something; it needs the right to write memory, unless it names another."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+
+
 class CollectionEffect(Effect, frozen=True, kw_only=True):
     """An effect in one collection, which rules and accesses name as they name a key."""
 

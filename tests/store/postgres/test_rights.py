@@ -19,7 +19,8 @@ import memoranda
 from memoranda.errors import ApprovalRequired, Unavailable
 from memoranda.model.policy import Policy, Quota
 from memoranda.store.base import Store
-from memoranda.store.postgres import PostgresStore, connection, migrate, store
+from memoranda.store.postgres import PostgresStore, connection, store
+from memoranda.store.postgres.connection import VERSION
 from memoranda.testing.conformance.base import ConformanceBase, present, snapshot
 from memoranda.testing.conformance.definitions import DefinitionPromises
 from memoranda.testing.conformance.entries import EntryLifePromises, EntryPromises
@@ -338,7 +339,7 @@ def test_what_only_an_owner_may_do_is_refused_with_what_to_do(postgres: Server, 
                 opened.transact(lambda rows, sent=attempt: rows.connection.execute(sent.encode()).fetchall())  # type: ignore[attr-defined]
     with psycopg.connect(party.owner) as connection:
         assert connection.execute("SELECT tenant, role FROM memoranda.roles").fetchall() == [("orchard", "orchard")]
-        assert connection.execute("SELECT version FROM memoranda.migrated").fetchall() == [(migrate.VERSION,)]
+        assert connection.execute("SELECT version FROM memoranda.migrated").fetchall() == [(VERSION,)]
 
 
 def files(url: str) -> dict[str, int]:

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 import memoranda.store.postgres
+from memoranda.store.postgres.connection import MIGRATIONS, SCHEMA
 from memoranda.store.postgres.dialect import SQL
-from memoranda.store.postgres.migrate import MIGRATIONS, SCHEMA
 from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent

@@ -22,8 +22,8 @@ from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery
 from memoranda.store.sql.entries import SLOTS
 from memoranda.store.sqlite import SqliteStore
+from memoranda.store.sqlite.connection import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION
 from memoranda.store.sqlite.dialect import SQL
-from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ADA = Scope.of(user="ada")

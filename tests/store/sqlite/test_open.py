@@ -20,8 +20,9 @@ from memoranda.model.event import event_body
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
 from memoranda.store.base import FactQuery
-from memoranda.store.sqlite import SqliteStore, migrate
-from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
+from memoranda.store.sqlite import SqliteStore
+from memoranda.store.sqlite import connection as module
+from memoranda.store.sqlite.connection import APPLICATION_ID, MIGRATIONS, VERSION
 
 ADA = Scope.of(user="ada")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -128,14 +129,14 @@ def test_a_newer_database_is_refused_and_left_alone(path: str):
 def test_an_older_database_is_migrated_whole_or_not_at_all(path: str, monkeypatch: pytest.MonkeyPatch):
     with SqliteStore(path) as store:
         write(store)
-    monkeypatch.setattr(migrate, "VERSION", VERSION + 2)
-    steps = (*migrate.MIGRATIONS, "CREATE TABLE later (a TEXT) STRICT", "CREATE TABLE facts (a TEXT) STRICT")
-    monkeypatch.setattr(migrate, "MIGRATIONS", steps)
+    monkeypatch.setattr(module, "VERSION", VERSION + 2)
+    steps = (*module.MIGRATIONS, "CREATE TABLE later (a TEXT) STRICT", "CREATE TABLE facts (a TEXT) STRICT")
+    monkeypatch.setattr(module, "MIGRATIONS", steps)
     with pytest.raises(StorageError, match="already exists"):
         SqliteStore(path)
     assert pragma(path, "user_version") == VERSION
     assert pragma(path, "table_list(later)", default=None) is None
-    monkeypatch.setattr(migrate, "MIGRATIONS", (*steps[:-1], "CREATE TABLE last (a TEXT) STRICT"))
+    monkeypatch.setattr(module, "MIGRATIONS", (*steps[:-1], "CREATE TABLE last (a TEXT) STRICT"))
     with SqliteStore(path) as store:
         assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
     assert pragma(path, "user_version") == VERSION + 2
@@ -221,7 +222,7 @@ def test_four_processes_may_create_one_file_at_once(path: str, attempt: int):
 
 def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: str, monkeypatch: pytest.MonkeyPatch):
     """Another tries to make the file between the look at its mark and the look at its tables, and has to wait."""
-    identify, made = migrate._identify, []
+    identify, made = module._identify, []
 
     class Overtaken:
         def __init__(self, connection: Any) -> None:
@@ -242,7 +243,7 @@ def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: st
         looked_at: Any = connection if made else Overtaken(connection)
         return identify(looked_at, url)
 
-    monkeypatch.setattr(migrate, "_identify", be_overtaken)
+    monkeypatch.setattr(module, "_identify", be_overtaken)
     with SqliteStore(path) as store:
         assert made == ["application_id"]  # it did try in between
         assert store.check() == []
@@ -250,17 +251,17 @@ def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: st
 
 
 def test_a_file_that_another_made_meanwhile_is_taken_as_it_is(path: str, monkeypatch: pytest.MonkeyPatch):
-    use_wal = migrate._use_wal
+    use_wal = module._use_wal
 
     def be_overtaken(connection, patience: float) -> None:
-        monkeypatch.setattr(migrate, "_use_wal", use_wal)
+        monkeypatch.setattr(module, "_use_wal", use_wal)
         with SqliteStore(path) as other:
             write(other)
         use_wal(connection, patience)
 
-    monkeypatch.setattr(migrate, "_use_wal", be_overtaken)
+    monkeypatch.setattr(module, "_use_wal", be_overtaken)
     with SqliteStore(path) as store:
-        assert migrate._use_wal is use_wal
+        assert module._use_wal is use_wal
         assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
 
 

@@ -10,9 +10,17 @@ import pytest
 
 import memoranda
 import memoranda.store.sqlite
-from memoranda.store.sqlite.connection import IN_MEMORY, Settings, open_writer
+from memoranda.store.sqlite.connection import (
+    APPLICATION_ID,
+    IN_MEMORY,
+    MIGRATIONS,
+    SCHEMA,
+    VERSION,
+    Settings,
+    migrate,
+    open_writer,
+)
 from memoranda.store.sqlite.dialect import SQL
-from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, migrate
 
 
 def blanks(sql: str) -> list[None]:

@@ -14,10 +14,9 @@ import psycopg
 
 from memoranda.errors import Unavailable
 from memoranda.store.base import Reader, Transaction
-from memoranda.store.postgres.connection import Durability, Pool, PostgresRows, Proof, Settings, read_address
+from memoranda.store.postgres.connection import Durability, Pool, PostgresRows, Proof, Settings, migrate, read_address
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import code_of, commit_failure, is_full_or_starting, is_temporary, translate
-from memoranda.store.postgres.migrate import migrate
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")

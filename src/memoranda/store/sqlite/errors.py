@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import apsw
 
@@ -21,57 +19,31 @@ _SMALLER = "Split the value, or store it elsewhere and keep its address"
 _REPORT = "This should not happen: please report it together with the text of this error"
 _STALE = "Another program may have changed the tables while this one was running: open the store again"
 
-ERRORS: Mapping[type[apsw.Error], tuple[type[StorageError], str]] = MappingProxyType(
-    {
-        # others are using it
-        apsw.BusyError: (Busy, _RETRY),
-        apsw.LockedError: (Busy, _RETRY),
-        apsw.ProtocolError: (Busy, _RETRY),  # lost the race for the WAL's locks too often
-        # no room
-        apsw.FullError: (Full, _SPACE),
-        apsw.TooBigError: (Full, _SMALLER),
-        # no right to write
-        apsw.ReadOnlyError: (ReadOnly, _WRITABLE),
-        # damage
-        apsw.CorruptError: (Corrupt, _DAMAGED),
-        apsw.NotADBError: (Corrupt, _NOT_OURS),
-        apsw.FormatError: (Corrupt, _DAMAGED),
-        # cannot be reached
-        apsw.CantOpenError: (Unavailable, _REACH),
-        apsw.IOError: (Unavailable, _REACH),
-        apsw.PermissionsError: (Unavailable, _REACH),
-        apsw.AuthError: (Unavailable, _REACH),
-        apsw.NoLFSError: (Unavailable, _REACH),
-        apsw.NoMemError: (Unavailable, _MEMORY),
-        apsw.InterruptError: (Unavailable, "It was interrupted; try again"),
-        apsw.AbortError: (Unavailable, "It was interrupted; try again"),
-        apsw.ConnectionClosedError: (Unavailable, "Open it again"),
-        apsw.CursorClosedError: (Unavailable, "Open it again"),
-        apsw.ForkingViolationError: (Unavailable, "Open the store after forking, once in each process"),
-        apsw.VFSNotImplementedError: (Unavailable, "Use a VFS that can do what WAL needs"),
-        apsw.VFSFileClosedError: (Unavailable, "Use a VFS that can do what WAL needs"),
-        # the tables are not what we expect
-        apsw.SQLError: (StorageError, _STALE),
-        apsw.SchemaChangeError: (StorageError, _STALE),
-        # a bug of ours
-        apsw.ThreadingViolationError: (StorageError, _REPORT),
-        apsw.IncompleteExecutionError: (StorageError, _REPORT),
-        apsw.BindingsError: (StorageError, _REPORT),
-        apsw.ExecutionCompleteError: (StorageError, _REPORT),
-        apsw.ExecTraceAbort: (StorageError, _REPORT),
-        apsw.ExtensionLoadingError: (StorageError, _REPORT),
-        apsw.ConnectionNotClosedError: (StorageError, _REPORT),
-        apsw.NoFTS5Error: (StorageError, _REPORT),
-        apsw.InvalidContextError: (StorageError, _REPORT),
-        apsw.NotFoundError: (StorageError, _REPORT),
-        apsw.InternalError: (StorageError, _REPORT),
-        apsw.MisuseError: (StorageError, _REPORT),
-        apsw.RangeError: (StorageError, _REPORT),
-        apsw.EmptyError: (StorageError, _REPORT),
-        apsw.MismatchError: (StorageError, _REPORT),
-        apsw.ConstraintError: (StorageError, _REPORT),
-    }
+_INTERRUPTED = "It was interrupted; try again"
+_REOPEN = "Open it again"
+_VFS = "Use a VFS that can do what WAL needs"
+_FORKED = "Open the store after forking, once in each process"
+
+_MEANINGS: tuple[tuple[type[StorageError], str, tuple[type[apsw.Error], ...]], ...] = (
+    # ProtocolError: it lost the race for the WAL's locks too often
+    (Busy, _RETRY, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)),
+    (Full, _SPACE, (apsw.FullError,)),
+    (Full, _SMALLER, (apsw.TooBigError,)),
+    (ReadOnly, _WRITABLE, (apsw.ReadOnlyError,)),
+    (Corrupt, _DAMAGED, (apsw.CorruptError, apsw.FormatError)),
+    (Corrupt, _NOT_OURS, (apsw.NotADBError,)),
+    (Unavailable, _REACH, (apsw.CantOpenError, apsw.IOError, apsw.PermissionsError, apsw.AuthError, apsw.NoLFSError)),
+    (Unavailable, _MEMORY, (apsw.NoMemError,)),
+    (Unavailable, _INTERRUPTED, (apsw.InterruptError, apsw.AbortError)),
+    (Unavailable, _REOPEN, (apsw.ConnectionClosedError, apsw.CursorClosedError)),
+    (Unavailable, _FORKED, (apsw.ForkingViolationError,)),
+    (Unavailable, _VFS, (apsw.VFSNotImplementedError, apsw.VFSFileClosedError)),
+    (StorageError, _STALE, (apsw.SQLError, apsw.SchemaChangeError)),
 )
+ERRORS: dict[type[apsw.Error], tuple[type[StorageError], str]] = {
+    **dict.fromkeys(apsw.Error.__subclasses__(), (StorageError, _REPORT)),  # a bug of ours, if it is not below
+    **{error: (kind, hint) for kind, hint, errors in _MEANINGS for error in errors},
+}
 """Our error and hint for each error of SQLite."""
 
 

@@ -28,12 +28,13 @@ from memoranda.store.sqlite.connection import (
     Connection,
     Settings,
     SqliteRows,
+    check_version,
     close,
     leak,
+    migrate,
     open_writer,
 )
 from memoranda.store.sqlite.errors import translate
-from memoranda.store.sqlite.migrate import check_version, migrate
 
 T = TypeVar("T")
 
