@@ -128,31 +128,6 @@ def _without_accents(stem: str) -> str:
     return unicodedata.normalize("NFC", "".join(bare.split()))
 
 
-# Irregular English forms, without those that are more often another word ("rose", "bore", "lay").
-_IRREGULAR = {
-    form: base
-    for base, _, forms in (
-        line.partition(":")
-        for line in """become:became begin:began,begun break:broke,broken bring:brought build:built buy:bought
-        catch:caught
-        choose:chose,chosen deal:dealt drink:drank,drunk drive:drove,driven eat:ate,eaten fall:fell,fallen feed:fed
-        feel:felt fight:fought find:found fly:flew,flown forget:forgot,forgotten forgive:forgave,forgiven
-        freeze:froze,frozen get:got,gotten give:gave,given go:went,gone grow:grew,grown hang:hung hear:heard
-        hide:hid,hidden hold:held keep:kept know:knew,known lead:led learn:learnt leave:left lend:lent lose:lost
-        make:made mean:meant meet:met pay:paid ride:rode,ridden ring:rang,rung run:ran say:said see:saw,seen sell:sold
-        send:sent shake:shook,shaken shoot:shot show:shown sing:sang,sung sink:sank,sunk sit:sat sleep:slept
-        speak:spoke,spoken spend:spent stand:stood steal:stole,stolen stick:stuck strike:struck swear:swore,sworn
-        swim:swam,swum take:took,taken teach:taught tear:tore,torn tell:told think:thought throw:threw,thrown
-        understand:understood wake:woke,woken wear:wore,worn win:won withdraw:withdrew,withdrawn draw:drew,drawn
-        write:wrote,written come:came blow:blew,blown dig:dug bend:bent bleed:bled breed:bred creep:crept dream:dreamt
-        flee:fled overcome:overcame rebuild:rebuilt seek:sought shine:shone slide:slid spin:spun sweep:swept
-        swing:swung weep:wept child:children man:men woman:women foot:feet tooth:teeth mouse:mice goose:geese
-        wife:wives life:lives knife:knives wolf:wolves shelf:shelves half:halves loaf:loaves thief:thieves""".split()
-    )
-    for form in forms.split(",")
-}
-
-
 class _Lists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop: str
     also: str = ""
@@ -162,6 +137,7 @@ class _Lists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     units: str = ""
     before: str = ""
     numbers: str = ""
+    irregular: str = ""
 
 
 class TimeWords(msgspec.Struct, frozen=True, gc=False):
@@ -196,6 +172,11 @@ _LISTS = msgspec.toml.decode(Path(__file__).with_name("vocabulary.toml").read_by
 
 STOP_WORDS: dict[str, frozenset[str]] = {language: frozenset(lists.stop.split()) for language, lists in _LISTS.items()}
 ALSO_ENGLISH: frozenset[str] = frozenset(_LISTS["en"].also.split())
+_IRREGULAR: dict[str, str] = {
+    form: base
+    for base, _, forms in (word.partition(":") for word in _LISTS["en"].irregular.split())
+    for form in forms.split(",")
+}
 LETTERS: dict[str, frozenset[str]] = {language: frozenset(lists.letters.split()) for language, lists in _LISTS.items()}
 TIME_WORDS: dict[str, TimeWords] = {language: _time_words(lists) for language, lists in _LISTS.items() if lists.months}
 

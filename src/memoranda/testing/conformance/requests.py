@@ -74,10 +74,9 @@ class BatchPromises:
             name="P", slug="p", schema={"type": "object", "properties": {"n": {"type": "integer"}}}
         )
         ada = memory.scope(user="ada")
-        with unchanged(store):
-            with pytest.raises(SchemaViolation), memory.batch() as batch:
-                batch.set(ada, "k", 1)
-                batch.set(ada, "p", {"n": "one"})
+        with unchanged(store), pytest.raises(SchemaViolation), memory.batch() as batch:
+            batch.set(ada, "k", 1)
+            batch.set(ada, "p", {"n": "one"})
         with memory.batch() as batch:
             batch.set(ada, "k", 1)
             batch.set(ada, "p", {"n": 1})
@@ -91,10 +90,9 @@ class BatchPromises:
         assert len(ada.history("k")) == 1
 
     def test_a_block_that_fails_sends_nothing(self, memory: Memory, ada: ScopedMemory, store: Store) -> None:
-        with unchanged(store):
-            with pytest.raises(ZeroDivisionError), memory.batch() as batch:
-                batch.set(ada, "k", 1)
-                raise ZeroDivisionError
+        with unchanged(store), pytest.raises(ZeroDivisionError), memory.batch() as batch:
+            batch.set(ada, "k", 1)
+            raise ZeroDivisionError
         with memory.batch() as batch:
             batch.set(ada, "k", 1)
         assert ada.value("k") == 1
@@ -107,10 +105,9 @@ class BatchPromises:
 
     def test_a_batch_stays_inside_one_tenant(self, memory: Memory, ada: ScopedMemory, store: Store) -> None:
         stranger = memory.scope(tenant="other", user="ada")
-        with unchanged(store):
-            with pytest.raises(UsageError), memory.batch() as batch:
-                batch.set(ada, "k", 1)
-                batch.set(stranger, "k", 1)
+        with unchanged(store), pytest.raises(UsageError), memory.batch() as batch:
+            batch.set(ada, "k", 1)
+            batch.set(stranger, "k", 1)
         assert ada.set("k", 1).version == stranger.set("k", 1).version == 1
 
     def test_a_batch_has_a_limit_and_the_error_names_it(self, store: Store, clock: FakeClock) -> None:
