@@ -18,7 +18,7 @@ from memoranda.errors import LimitExceeded
 from memoranda.model.effect import CollectionEffect
 from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Origin
+from memoranda.model.fact import Origin, with_source
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
 from memoranda.model.value import canonical, decode
@@ -94,7 +94,7 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
         call,
         at=call.now,
         expires_at=call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None,
-        origin=call.origin.with_source(effect.source),
+        origin=with_source(call.origin, effect.source),
     )
     return Outcome(done, tuple(notes))
 

@@ -18,7 +18,7 @@ from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded,
 from memoranda.model.clock import from_micros, moment_after, to_micros
 from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.event import Note
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Origin, Revision, with_source
 from memoranda.model.limits import larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block_key
 from memoranda.model.scope import Scope
@@ -376,7 +376,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         # From the clock, not from the stamp: a stamp runs ahead of a clock that was set back.
         expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else None,
         domain=effect.domain,
-        origin=call.origin.with_source(effect.source),
+        origin=with_source(call.origin, effect.source),
     )
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
@@ -433,7 +433,7 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
     current, version, at, notes = _current(rows, effect, call)
     if current is None:
         return Outcome(False, notes)
-    return Outcome(True, (*notes, remove_fact(rows, current, version, at, call.origin.with_source(effect.source))))
+    return Outcome(True, (*notes, remove_fact(rows, current, version, at, with_source(call.origin, effect.source))))
 
 
 def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:

@@ -23,7 +23,7 @@ from memoranda.model.definition import Definition
 from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Fact, import_source
+from memoranda.model.fact import Fact, import_source, with_source
 from memoranda.model.names import SESSION_RECORD, collection_key, is_block_key
 from memoranda.model.scope import Scope, is_runtime_state
 from memoranda.model.text import quote
@@ -308,7 +308,7 @@ def _import_fact(
         updated_at=at,
         expires_at=new.expires_at,
         domain=new.domain,
-        origin=call.origin.with_source(import_source(effect.source)),
+        origin=with_source(call.origin, import_source(effect.source)),
     )
     return "written", (*notes, write_fact(rows, fact, payload))
 
@@ -344,7 +344,7 @@ def _import_entry(
     digest = digest_of(bytes(new.payload))
     if any(rows.entries(EntryQuery(shelf=shelf, digest=digest, ended_since=new.created_at, limit=1))):
         return False, []  # forgotten or replaced here since
-    origin = call.origin.with_source(import_source(effect.source))
+    origin = with_source(call.origin, import_source(effect.source))
     begun = [*_begin_sessions(rows, scope, file_owners, call)]
     # As in the file, even if that is ahead of our clock: what happens to it here comes later than in the file.
     at = new.created_at

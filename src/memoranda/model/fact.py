@@ -20,9 +20,10 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     door: str = "python"
     source: str | None = None
 
-    def with_source(self, source: str | None) -> Origin:
-        """Return the origin with this source, if one is given."""
-        return self if source is None else Origin(self.actor, self.door, source)
+
+def with_source(origin: Origin, source: str | None) -> Origin:
+    """Return an origin with this source, if one is given."""
+    return origin if source is None else Origin(origin.actor, origin.door, source)
 
 
 _IMPORT = "import:"
