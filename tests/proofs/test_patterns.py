@@ -80,7 +80,7 @@ USES: dict[str, tuple[Use, ...]] = {
 }
 """How patterns are used that are handed on instead of called by their names."""
 
-MADE_OF_TEXT = {"retrieval/prepare.py:_without": re.compile(r"\b(?:yesterday|last\ week)\b")}
+MADE_OF_TEXT = {"retrieval/rank.py:_without": re.compile(r"\b(?:yesterday|last\ week)\b")}
 """Functions that make a pattern of what they are given, with one that they make."""
 
 
@@ -223,7 +223,7 @@ def _written_in_functions() -> Iterator[Found]:
 
 
 KNOWN_MAKERS = {
-    "retrieval/analysis/query.py:_whole_words",
+    "retrieval/analysis/query.py:_pattern",
     "retrieval/analysis/words.py:_every_script",
     "retrieval/embed/wordllama.py:__init__",
 }
