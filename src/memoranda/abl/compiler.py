@@ -177,7 +177,7 @@ class Compiler:
         if isinstance(node, abl.Gather):
             return compile_gather(self, node)
         if isinstance(node, abl.Present):
-            return compile_respond(self, abl.Respond(node.text, span=node.span))
+            return compile_respond(self, abl.Respond(node.text, span=node.span), prompts=True)
         if isinstance(node, abl.Consult):
             return compile_delegate(node.agent.text)
         compile = cast("Callable[[Compiler, Any], Do]", _ACTIONS[type(node)])
@@ -306,12 +306,18 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
     body = node.body
     has_gather = any(isinstance(action, abl.Gather) for action in body)
     block = to.empty_block()
-    actions = [
-        compile_gather(to, action, node) if isinstance(action, abl.Gather) else to.action(action)
-        for action in body
+    actions: list[Do] = []
+    # What a step says before it waits for the user is a question, not a result.
+    prompts = has_gather or bool(node.on_input)
+    for action in body:
+        prompts = prompts and not isinstance(action, abl.Call)
+        if isinstance(action, abl.Gather):
+            actions.append(compile_gather(to, action, node))
+        elif isinstance(action, abl.Respond):
+            actions.append(compile_respond(to, action, prompts=prompts))
         # PRESENT is shown before the question of GATHER, wherever it is written.
-        if not (has_gather and isinstance(action, abl.Present))
-    ]
+        elif not (has_gather and isinstance(action, abl.Present)):
+            actions.append(to.action(action))
     if node.reasoning:
         actions.append(_reasoning(to, node))
     block.actions = tuple(actions)
@@ -324,6 +330,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
         digressions=compile_interruptions(to, node.digressions),
         on_error=compile_errors(to, node.on_error),
         then=to.branches(node.then),
+        fields=_gathered_fields(actions),
         max_attempts=node.max_attempts,
         on_exhausted=to.transition(node.on_exhausted) if node.on_exhausted else None,
     )
@@ -352,7 +359,8 @@ def main_step(to: Compiler) -> StepPlan:
         optional=True,
         gathers=gather is not None,
     )
-    block.actions = (compile_gather(to, gather), speaking) if gather else (speaking,)
+    actions = (compile_gather(to, gather), speaking) if gather else (speaking,)
+    block.actions = actions
     return StepPlan(
         name=MAIN,
         when=None,
@@ -362,7 +370,12 @@ def main_step(to: Compiler) -> StepPlan:
         digressions=(),
         on_error=(),
         then=(),
+        fields=_gathered_fields(actions),
     )
+
+
+def _gathered_fields(actions: Iterable[Do]) -> tuple[FieldPlan, ...]:
+    return tuple(field for action in actions if isinstance(action, GatherAction) for field in action.fields)
 
 
 def compile_interruptions(to: Compiler, nodes: Iterable[abl.Interruption]) -> tuple[InterruptionPlan, ...]:
@@ -523,34 +536,32 @@ def _target(to: Compiler, path: str) -> tuple[Persistent, tuple[str, ...]]:
     return found
 
 
-def compile_rules(to: Compiler) -> dict[str, tuple[RulePlan, ...]]:
-    """Compile the rules by checkpoint, in file order."""
-    by_checkpoint: dict[str, list[RulePlan]] = {}
-    number = 0
-    for phase in to.document.constraints:
-        for rule in phase.rules:
-            if rule.before is not None and rule.before.kind == "other":
-                continue
-            plan = _rule(to, rule, number)
-            by_checkpoint.setdefault(plan.checkpoint, []).append(plan)
-            number += 1
-    return {checkpoint: tuple(rules) for checkpoint, rules in by_checkpoint.items()}
+def compile_rules(to: Compiler) -> tuple[RulePlan, ...]:
+    """Compile the rules that have an effect, in file order."""
+    rules = (rule for phase in to.document.constraints for rule in phase.rules)
+    effective = [rule for rule in rules if rule.before is None or rule.before.kind != "other"]
+    return tuple(_rule(to, rule, number) for number, rule in enumerate(effective))
 
 
 def _rule(to: Compiler, node: abl.Rule, number: int) -> RulePlan:
-    checkpoint = "turn"
+    checkpoint = ""
     if node.before is not None:
-        calling = node.before.kind == "calling"
-        checkpoint = f"calling {node.before.target.text}" if calling else "returning"
+        checkpoint = f"calling {node.before.target.text}" if node.before.kind == "calling" else "results"
+    condition = to.guard(node.condition)
+    gate = None if node.when is None or to.programs.node(node.when) is None else to.guard(node.when)
+    read = [paths_read(one.node) for one in (condition, gate) if one is not None]
+    paths = frozenset(path for several in read for path, _ in several)
     return RulePlan(
         number=number,
         text=f"{node.keyword} {node.condition.text}",
-        condition=to.guard(node.condition),
+        condition=condition,
         forbids=node.keyword == "RESTRICT",
-        gate=None if node.when is None or to.programs.node(node.when) is None else to.guard(node.when),
+        gate=gate,
         checkpoint=checkpoint,
         warns=node.severity == "warning",
         failure=_failure(to, node.on_fail, node.condition) if node.on_fail else None,
+        paths=paths,
+        inputs=frozenset(path[0] for path in paths),
     )
 
 

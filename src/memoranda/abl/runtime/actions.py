@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from memoranda.abl.document import PREFIXES, Assignment, Branch, Call, Check, Clear, Respond, Set, Transform
 from memoranda.abl.expression.semantics import number, number_in
 from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, field_at
-from memoranda.abl.runtime.constraints import apply_rule, broken_rule
+from memoranda.abl.runtime.constraints import CallArguments, check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, Block, BranchPlan, Do, Put, Signal, choose
 from memoranda.abl.runtime.state import CallRecord
@@ -18,6 +18,7 @@ from memoranda.abl.variables import READ_ONLY, Declarations, Persistent, fits
 from memoranda.errors import MemorandaError
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.compiler import Expression, Layer
+from memoranda.lang.expression.nodes import paths_read
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.text import quote
 from memoranda.runs.outcome import details_of
@@ -129,11 +130,15 @@ def compile_clear(to: ActionCompiler, node: Clear) -> Do:
     return run
 
 
-def compile_respond(to: ActionCompiler, node: Respond) -> Do:
-    """Compile RESPOND."""
+def compile_respond(to: ActionCompiler, node: Respond, *, prompts: bool = False) -> Do:
+    """Compile RESPOND; one that `prompts` comes before a question of its step."""
     template = to.agent_template(node.text) if node.named else to.template(node.text)
+    checkpoint = "prompt" if prompts else "reply"
 
     def run(turn: ActiveTurn) -> Signal:
+        signal = check_rules(turn, checkpoint)
+        if signal is not None:
+            return signal
         if template is not None:
             turn.say(turn.render(template))
         return None
@@ -253,17 +258,18 @@ def compile_call(to: ActionCompiler, node: Call) -> Do:
     result = compile_target(to, node.result.text) if node.result else None
     on_success, on_fail = to.branches(node.on_success), to.branches(node.on_fail)
     on_result = to.branches(node.on_result)
-    checkpoint = f"calling {tool}"
+    paths = [path for one in (*positional, *(value for _, value in named)) for path, _ in paths_read(one.node)]
 
     def run(turn: ActiveTurn) -> Signal:
-        rule = broken_rule(turn, checkpoint)
-        signal = apply_rule(turn, rule) if rule is not None else None
-        if signal is not None:
-            return signal
         # Before the arguments are evaluated: a search may use what is recalled for it.
         recall_for_search(turn, tool)
         arguments = [turn.value(argument) for argument in positional]
         options = {name: turn.value(argument) for name, argument in named}
+        if turn.frame.plan.rules:
+            by_name = {**dict(zip(turn.frame.member.toolbox.parameters(tool), arguments, strict=False)), **options}
+            signal = check_rules(turn, "call", CallArguments(tool, by_name, paths))
+            if signal is not None:
+                return signal
         outcome = call_tool(turn, tool, arguments, options)
         if outcome.failure is not None:
             branch = choose(on_fail, turn)

@@ -57,6 +57,27 @@ class TeamMember:
         self.reader = reader
 
 
+class Variables(dict[str, Any]):
+    """The variables of an agent, which record the names that were set or removed since the last check of rules."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        """Start with some names, none of them changed."""
+        super().__init__(names)
+        self.changed: set[str] = set()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set a name."""
+        self.changed.add(name)
+        super().__setitem__(name, value)
+
+    def pop(self, name: str, default: Any = None, /) -> Any:
+        """Remove a name."""
+        self.changed.add(name)
+        return super().pop(name, default)
+
+
 class Frame:
     """One agent in a session: its position in the flow, and its variables."""
 
@@ -70,7 +91,7 @@ class Frame:
         """Distinguishes its variables from those of other agents; empty for the agent the session began with."""
         self.prefix = f"{key}." if key else ""
         """Prefix of the keys of its variables."""
-        self.names: dict[str, Any] = {FACTS: facts}
+        self.names = Variables({FACTS: facts})
         self.derived: set[str] = set()
         """Names that only repeat a field of a result; they are restored with it."""
         self.results: dict[str, Any] = {}
@@ -159,6 +180,52 @@ def _may_be_field(name: str) -> bool:
     return name not in SYSTEM and name not in PREFIXES and name[:1] not in ("", "_", "\0")
 
 
+class Position:
+    """The place in the flow where an agent waited for the user."""
+
+    def __init__(self, frame: Frame) -> None:
+        """Copy the place."""
+        state = frame.state
+        self.frame = frame
+        self._values = {name: getattr(state, name) for name in ("step", "wait", "asked", "presented", "path", "turns")}
+        self._stack = [list(place) for place in state.stack]
+
+    def restore(self) -> None:
+        """Let the agent wait there again."""
+        for name, value in self._values.items():
+            setattr(self.frame.state, name, value)
+        self.frame.state.stack = [list(place) for place in self._stack]
+
+
+class RuleChecks:
+    """What is known about the rules of an agent in one turn."""
+
+    __slots__ = ("excused", "fired", "led", "touched", "unchecked")
+
+    def __init__(self, plan: Plan) -> None:
+        """Start with rules that were not checked."""
+        self.unchecked = {rule.number for rule in plan.rules}
+        """Rules that may be broken: not checked yet, or one of their variables changed since, or found broken."""
+        self.touched: set[int] = set()
+        """Rules of which a variable changed in this turn."""
+        self.fired: set[int] = set()
+        """Rules that were found broken, and said so."""
+        self.led: set[int] = set()
+        """Rules that led to a step, and of which no variable has changed since."""
+        self.excused: set[int] = set()
+        """Rules that are ignored for the rest of the turn, because they say `THEN: continue`."""
+
+    def refresh(self, frame: Frame) -> None:
+        """Note the rules whose variables changed."""
+        changed = frame.names.changed
+        if changed:
+            found = [rule.number for rule in frame.plan.rules if not rule.inputs.isdisjoint(changed)]
+            self.unchecked.update(found)
+            self.touched.update(found)
+            self.led.difference_update(found)
+            changed.clear()
+
+
 class Departure(msgspec.Struct, frozen=True):
     """An agent gives control to a person or another agent, or ends."""
 
@@ -225,10 +292,26 @@ class ActiveTurn:
         """Number of agents that wait for an agent to which they delegated."""
         self.transitions = 0
         self.retried = 0
+        self.waited_at: Position | None = None
+        """Where the user's words were read, unless this is the opening."""
+        self.ask_again: list[str] = []
+        """Fields that the next step asks for although they have a value."""
+        self.steps_of_digression = 0
+        """How many more steps belong to the digression of this turn; its own actions count as one."""
+        self.in_hook = False
+        self._rule_checks: dict[str, RuleChecks] = {}
         self.taken: list[str] = []
         """Fields that got a value in this turn."""
         self.reasked = False
         """Whether the answer to an intent asked the user something, so that the step does not ask again."""
+
+    @property
+    def rule_checks(self) -> RuleChecks:
+        """What is known about the rules of the active agent."""
+        checks = self._rule_checks.get(self.frame.key)
+        if checks is None:
+            checks = self._rule_checks[self.frame.key] = RuleChecks(self.frame.plan)
+        return checks
 
     def all_frames(self) -> list[Frame]:
         """Return the frames of all agents of the session, active or not."""

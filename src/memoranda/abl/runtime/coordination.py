@@ -13,7 +13,7 @@ from memoranda.abl.runtime.active_turn import (
     owner_of_shared,
     process_value,
 )
-from memoranda.abl.runtime.constraints import broken_rule
+from memoranda.abl.runtime.constraints import check_rules, is_any_broken
 from memoranda.abl.runtime.flow import enter, go_to, initial_value, reset, run_block, run_flow, say_error
 from memoranda.abl.runtime.memory import FrameFacts, SessionFacts, recall, remember, store_result
 from memoranda.abl.runtime.plan import ContextPlan, DelegatePlan, Do, HandlerPlan, HandoffPlan, Signal, Transition
@@ -66,6 +66,8 @@ def activate(turn: ActiveTurn, given: dict[str, Any]) -> None:
     for path, value in given.items():
         name, *below = path.split(".")
         turn.assign(name, value, tuple(below))
+    # Initial values are not changes, so rules do not apply before the agent or the user has done something.
+    frame.names.changed.clear()
     turn.note("activated", plan.name, first=first)
     if first:
         recall(turn, "session:start")
@@ -99,6 +101,7 @@ def run_hook(turn: ActiveTurn, name: str) -> None:
 
 def run_handler(turn: ActiveTurn, handler: HandlerPlan) -> None:
     """Run a handler outside the flow and go where it leads; an error stops the turn only if it is critical."""
+    turn.in_hook = True
     try:
         signal = run_block(turn, handler.block)
     except StepError as error:
@@ -107,6 +110,8 @@ def run_handler(turn: ActiveTurn, handler: HandlerPlan) -> None:
             say_error(turn, error.kind)
             turn.wait("halted")
         return
+    finally:
+        turn.in_hook = False
     if type(signal) is Transition:
         go_to(turn, signal)
 
@@ -340,7 +345,7 @@ def _return_to_parent(turn: ActiveTurn) -> bool:
         turn.fresh = True
     if turn.departure is not None or turn.paused:
         return True
-    if child.state.notes.by_rule and (not resumes or broken_rule(turn, "turn") is not None):
+    if child.state.notes.by_rule and (not resumes or is_any_broken(turn)):
         # A broken rule had stopped the flow, which does not continue while a rule is broken.
         remember(turn, parent)
         return False
@@ -437,6 +442,9 @@ def compile_delegate(agent: str) -> Do:
     """Return an action that delegates to an agent, with the inputs that `DELEGATE` declares for it, if any."""
 
     def run(turn: ActiveTurn) -> Signal:
+        signal = check_rules(turn, "call")
+        if signal is not None:
+            return signal
         plan = next((plan for plan in turn.frame.plan.delegates if plan.agent == agent), None)
         if plan is None:
             plan = DelegatePlan(number=-1, agent=agent, when=None, input=(), returns=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoranda.abl.runtime.active_turn import ActiveTurn, Departure, StepError
+from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, Block, ErrorPlan, Halt, Signal, StepPlan, Transition, choose
 from memoranda.abl.variables import SessionSlot
@@ -191,11 +192,17 @@ def enter(turn: ActiveTurn, name: str) -> None:
     if turn.transitions > turn.behaviour.transitions:
         stop_looping(turn)
         return
+    turn.steps_of_digression = max(turn.steps_of_digression - 1, 0)
+    signal = check_rules(turn, "step", step=name)
+    if signal is not None:
+        _apply_signal(turn, signal)
+        return
     leave(turn)
     step = frame.plan.steps[name]
     state = frame.state
     state.step, state.stack, state.wait, state.turns = name, [[step.block.number, 0]], "", 0
-    state.asked, state.presented, state.again = None, False, []
+    state.asked, state.presented = None, False
+    state.again, turn.ask_again = turn.ask_again, []
     reset(turn, "per_step")
     turn.note("entered", name)
     recall(turn, f"step:enter:{name}", "step:enter:*")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from memoranda.abl.runtime.active_turn import ActiveTurn
+from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, FieldPlan, InterruptionPlan, Signal
 from memoranda.abl.runtime.state import Wait
@@ -49,6 +50,9 @@ class GatherAction:
                 self.take(turn)
         state.wait = ""
         missing = self.missing(turn)
+        signal = check_rules(turn, "question", missing=missing)
+        if signal is not None:
+            return signal
         if self._is_complete(turn, missing):
             self._fill_defaults(turn)
             state.asked, state.again = None, []
@@ -118,7 +122,7 @@ class GatherAction:
         return [field for field in self.fields if field.active_when is None or turn.test(field.active_when)]
 
     def _is_complete(self, turn: ActiveTurn, missing: list[FieldPlan]) -> bool:
-        if turn.frame.state.again:
+        if any(field.name in turn.frame.state.again for field in self.fields):
             return False
         if self.complete_when is not None:
             return turn.test(self.complete_when)
@@ -144,19 +148,9 @@ class GatherAction:
             state.presented = True
         state.asked = missing[0].name if missing else None
         if missing and not turn.reasked:
-            turn.say(question(turn, missing[0]))
+            turn.say(missing[0].question(turn))
             turn.note("asked", missing[0].name)
         turn.reasked = False
-
-
-def question(turn: ActiveTurn, field: FieldPlan) -> str:
-    """Return the question for a field: its prompt, or a default."""
-    if field.prompt is not None:
-        return turn.render(field.prompt)
-    words = field.name.replace("_", " ")
-    if field.wanted.options:
-        return f"What is the {words}? ({', '.join(field.wanted.options)})"
-    return f"What is the {words}?"
 
 
 def keep_values(turn: ActiveTurn, fields: Iterable[FieldPlan], found: dict[str, Any]) -> list[str]:

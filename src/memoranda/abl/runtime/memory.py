@@ -343,6 +343,7 @@ class FrameFacts:
             turn.note("refused", variable.path, **refusal_detail(variable, error))
             return
         session.overlay[(scope.path, variable.key)] = after
+        turn.frame.names.changed.add(variable.path.partition(".")[0])
         session.pending.append(change)
         turn.happened.append(entry)
 

@@ -296,7 +296,7 @@ def _adapt_to_edited_agent(frame: Frame) -> None:
     """Let a session whose agent was edited continue at the beginning of its step."""
     state, plan = frame.state, frame.plan
     # The numbers of rules may have changed.
-    state.collecting, state.excused = None, []
+    state.collecting, state.remedies = None, {}
     triggers = {trigger.id for trigger in plan.triggers}
     state.stored = {id: digest for id, digest in state.stored.items() if id in triggers}
     # The numbers of instructions may have changed; those of the start still apply.

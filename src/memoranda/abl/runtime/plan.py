@@ -13,6 +13,7 @@ from memoranda.abl.runtime.active_turn import ActiveTurn
 from memoranda.abl.understanding.fields import FieldSpec, Intent
 from memoranda.abl.variables import SYSTEM, Declarations, Persistent
 from memoranda.lang.expression.compiler import Expression
+from memoranda.lang.expression.nodes import Path
 from memoranda.lang.template import CompiledTemplate
 
 
@@ -90,6 +91,14 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     infer: bool = False
     description: str = ""
 
+    def question(self, turn: ActiveTurn) -> str:
+        """Return the question that asks for the field: its prompt, or a default."""
+        if self.prompt is not None:
+            return turn.render(self.prompt)
+        words = self.name.replace("_", " ")
+        options = f" ({', '.join(self.wanted.options)})" if self.wanted.options else ""
+        return f"What is the {words}?{options}"
+
 
 class InterruptionPlan(msgspec.Struct, frozen=True):
     """A sub-intent or digression: an intent that is answered outside the steps."""
@@ -129,6 +138,8 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     digressions: tuple[InterruptionPlan, ...]
     on_error: tuple[ErrorPlan, ...]
     then: tuple[BranchPlan, ...]
+    fields: tuple[FieldPlan, ...] = ()
+    """The fields that its actions gather."""
     max_attempts: int | None = None
     on_exhausted: Transition | None = None
 
@@ -138,6 +149,8 @@ class FailurePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     form: str
     respond: CompiledTemplate | None = None
+    reason: CompiledTemplate | None = None
+    """Why it escalates; the text of the rule by default."""
     handoff: str = ""
     collect: tuple[str, ...] = ()
     goto: Transition | None = None
@@ -155,9 +168,13 @@ class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the rule is broken when its condition is true."""
     gate: Expression | None
     checkpoint: str
-    """`turn`, `returning`, or `calling <tool>`."""
+    """`calling <tool>`, `results`, or empty for a rule without `BEFORE`."""
     warns: bool
     failure: FailurePlan | None
+    paths: frozenset[Path]
+    """What it reads."""
+    inputs: frozenset[str]
+    """The variables that it reads: the first segments of its paths."""
 
 
 class TriggerPlan(msgspec.Struct, frozen=True):
@@ -269,8 +286,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     digressions: tuple[InterruptionPlan, ...]
     fields: Mapping[str, FieldPlan]
     """All fields that are collected, by name."""
-    rules: Mapping[str, tuple[RulePlan, ...]]
-    """By checkpoint, in the order of the file."""
+    rules: tuple[RulePlan, ...]
+    """In the order of the file."""
     triggers: tuple[TriggerPlan, ...]
     recalls: Mapping[str, tuple[RecallPlan, ...]]
     handoffs: tuple[HandoffPlan, ...]
@@ -297,6 +314,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The intents that may interrupt each step, by its name; None for no step."""
         own = {name: (*step.sub_intents, *step.digressions, *self.digressions) for name, step in self.steps.items()}
         return {None: self.digressions, **own}
+
+    @cached_property
+    def _rules_by_checkpoint(self) -> dict[str, tuple[RulePlan, ...]]:
+        return {}
+
+    def rules_at(self, checkpoint: str) -> tuple[RulePlan, ...]:
+        """Return the rules of a checkpoint: its own, and except for `results` those without one."""
+        found = self._rules_by_checkpoint.get(checkpoint)
+        if found is None:
+            wanted = ("results",) if checkpoint == "results" else ("", checkpoint)
+            found = tuple(rule for rule in self.rules if rule.checkpoint in wanted)
+            self._rules_by_checkpoint[checkpoint] = found
+        return found
 
     @cached_property
     def asides(self) -> frozenset[int]:

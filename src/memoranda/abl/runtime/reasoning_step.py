@@ -9,8 +9,8 @@ import msgspec
 from memoranda.abl.document import PREFIXES
 from memoranda.abl.runtime.actions import MEMORY_TOOLS, call_tool, recall_for_search
 from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, without_field
-from memoranda.abl.runtime.constraints import apply_rule, broken_rule
-from memoranda.abl.runtime.plan import AGAIN, Halt, Signal, Transition
+from memoranda.abl.runtime.constraints import CallArguments, check_rules
+from memoranda.abl.runtime.plan import AGAIN, Signal
 from memoranda.abl.runtime.state import Wait
 from memoranda.abl.tools.outcome import Outcome
 from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
@@ -97,6 +97,9 @@ class ReasoningAction:
         for _ in range(turn.behaviour.reasoning):
             reply = _reply(turn, Ask(self._instructions(turn), tuple(messages), tools))
             if not reply.calls:
+                signal = check_rules(turn, "reply")
+                if signal is not None:
+                    return signal
                 turn.say(reply.text)
                 turn.given_results = True
                 return None
@@ -116,14 +119,9 @@ class ReasoningAction:
             message = f"{quote(call.name)} is not among the tools of this step"
             turn.note("refused", call.name, why=message)
             return Outcome({"error": message}), None
-        rule = broken_rule(turn, f"calling {call.name}")
-        if rule is not None:
-            signal = apply_rule(turn, rule)
-            if isinstance(signal, Transition) or turn.departure is not None:
-                return Outcome(), signal
-            if isinstance(signal, Halt):
-                turn.wait("collect" if turn.frame.state.collecting else "reasoning")
-                return Outcome(), AGAIN
+        signal = check_rules(turn, "call", CallArguments(call.name, call.arguments))
+        if signal is not None:
+            return Outcome(), signal
         recall_for_search(turn, call.name)
         return call_tool(turn, call.name, [], dict(call.arguments)), None
 

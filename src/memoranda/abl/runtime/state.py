@@ -27,6 +27,14 @@ class Collecting(msgspec.Struct, omit_defaults=True):
     """Whether these words were unused when the rule broke."""
 
 
+class Remedy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The step to which a broken rule led, so that the user or the step can repair what the rule found."""
+
+    step: str
+    tool: str = ""
+    """The tool that the rule stopped."""
+
+
 class FrameNotes(msgspec.Struct, omit_defaults=True):
     """What the runtime remembers about an agent from turn to turn, besides its position."""
 
@@ -74,15 +82,15 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     """The field that the user was asked for last."""
     presented: bool = False
     again: list[str] = []
-    """Fields whose values a rule refused; the next words may replace them."""
+    """Fields that a broken rule reads; the next words may give or replace their values."""
     attempts: dict[str, int] = {}
     turns: int = 0
     """Turns that the current reasoning step has taken."""
     path: list[str] = []
     """The steps that the agent left, newest last."""
     collecting: Collecting | None = None
-    excused: list[int] = []
-    """Rules to skip once, because their values were collected and `THEN` says continue."""
+    remedies: dict[int, Remedy] = {}
+    """Rules whose remedy is under way, by number; they are not applied again before it is over."""
     held: list[str] | None = None
     """Messages that a rule held back."""
     held_end: bool = False

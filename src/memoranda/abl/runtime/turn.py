@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from memoranda.abl.runtime.active_turn import ActiveTurn, Departure, StepError
-from memoranda.abl.runtime.constraints import apply_rule, broken_rule
+from memoranda.abl.runtime.active_turn import ActiveTurn, Departure, Position, StepError
+from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.coordination import (
     activate,
     complete,
@@ -19,9 +19,9 @@ from memoranda.abl.runtime.coordination import (
     run_hook,
 )
 from memoranda.abl.runtime.flow import count_attempt, go_to, leave_if_exhausted, run_flow, say_error
-from memoranda.abl.runtime.gather import GatherAction, find_interruption, find_values, keep_values, question
+from memoranda.abl.runtime.gather import GatherAction, find_interruption, find_values, keep_values
 from memoranda.abl.runtime.memory import remember
-from memoranda.abl.runtime.plan import InterruptionPlan, Transition
+from memoranda.abl.runtime.plan import FieldPlan, InterruptionPlan, Transition
 from memoranda.abl.runtime.state import Collecting
 
 Verdict = Literal["passed", "held", "elsewhere"]
@@ -39,6 +39,9 @@ def open_session(turn: ActiveTurn, given: dict[str, Any]) -> None:
 def take_turn(turn: ActiveTurn) -> None:
     """Take a turn with the user's words."""
     refresh_shared(turn)
+    turn.waited_at = Position(turn.frame)
+    for frame in turn.all_frames():
+        frame.names.changed.clear()
     names = turn.frame.names
     names["last_input"], names["input"] = names.get("input"), turn.text
     names["turn_count"] = (names.get("turn_count") or 0) + 1
@@ -62,6 +65,11 @@ def _finish_turn(turn: ActiveTurn) -> None:
                 run_flow(turn)
             remember(turn, turn.frame)
             departure = _choose_departure(turn)
+            stopped = _check_departure(turn, departure)
+            if stopped is not None:
+                if stopped == "elsewhere":
+                    continue
+                break
             verdict = _judge_reply(turn, departure)
             if verdict == "held" or (departure is None and verdict == "passed"):
                 break
@@ -81,6 +89,32 @@ def _finish_turn(turn: ActiveTurn) -> None:
         run_hook(turn, "after_turn")
     except StepError as error:
         turn.note("error", error.kind, message=error.message)
+
+
+def _check_departure(turn: ActiveTurn, departure: Departure | None) -> Verdict | None:
+    """Check the rules before the agent ends, delegates or waits; None if it may."""
+    if departure is None:
+        # If the turn says anything, it is a question, or was checked.
+        signal = None if turn.blocked else check_rules(turn, "prompt" if turn.messages or turn.opening else "reply")
+    elif departure.kind in ("complete", "delegate"):
+        signal = check_rules(turn, "complete" if departure.kind == "complete" else "call")
+    else:
+        return None
+    if signal is None:
+        return None
+    if turn.departure is not None and turn.departure.kind not in ("complete", "delegate"):
+        # The rule gives control away; this is checked no further.
+        turn.paused = True
+        return "elsewhere"
+    turn.departure = None
+    if type(signal) is Transition:
+        turn.paused = False
+        go_to(turn, signal)
+        return "held" if turn.paused else "elsewhere"
+    if turn.frame.state.collecting is not None and departure is not None and departure.kind == "complete":
+        # The agent ends when the values are given.
+        turn.frame.state.held, turn.frame.state.held_end = [], True
+    return "held"
 
 
 def _choose_departure(turn: ActiveTurn) -> Departure | None:
@@ -130,12 +164,11 @@ def _depart(turn: ActiveTurn, departure: Departure) -> bool:
 
 
 def _apply_input(turn: ActiveTurn) -> None:
-    """Pass the user's words to an intent, a GATHER or the questions of a rule; then check the rules."""
+    """Pass the user's words to an intent, a GATHER or the questions of a rule."""
     state = turn.frame.state
     if state.wait == "done":
         turn.session.status = "waiting"
         activate(turn, {})
-        _check_rules(turn)
         return
     interruption = _find_interruption(turn)
     if interruption is None and state.wait == "collect" and state.collecting is not None:
@@ -143,11 +176,10 @@ def _apply_input(turn: ActiveTurn) -> None:
             return
         # The words that the rule stopped are used again.
         interruption = _find_interruption(turn) if turn.fresh else None
+        turn.waited_at = Position(turn.frame)
     elif interruption is None:
         _take_values(turn)
     if state.wait == "returning" and not _retry_reply(turn):
-        return
-    if not _check_rules(turn):
         return
     if interruption is not None:
         _interrupt(turn, interruption)
@@ -164,15 +196,40 @@ def _find_interruption(turn: ActiveTurn) -> InterruptionPlan | None:
 
 
 def _take_values(turn: ActiveTurn) -> None:
-    """Pass the words to the GATHER that asked."""
+    """Pass the words to the GATHER that asked, and to fields elsewhere that a broken rule reads."""
     state = turn.frame.state
+    action: Any = None
     if state.wait == "gather" and state.stack:
         number, place = state.stack[-1]
-        action: Any = turn.frame.plan.blocks[number].actions[place]
-        if isinstance(action, GatherAction) and not action.take(turn) and turn.frame.step is not None:
-            step = turn.frame.step
-            count_attempt(turn, step)
-            leave_if_exhausted(turn, step)
+        action = turn.frame.plan.blocks[number].actions[place]
+    own = {field.name for field in action.fields} if isinstance(action, GatherAction) else set[str]()
+    elsewhere = [name for name in state.again if name not in own and name in turn.frame.plan.fields]
+    taken = isinstance(action, GatherAction) and action.take(turn)
+    if elsewhere and not taken and (state.wait != "reasoning" or turn.frame.member.model is None):
+        taken = _take_elsewhere(turn, elsewhere)
+    if isinstance(action, GatherAction) and not taken and turn.frame.step is not None:
+        step = turn.frame.step
+        count_attempt(turn, step)
+        leave_if_exhausted(turn, step)
+
+
+def _take_elsewhere(turn: ActiveTurn, names: list[str]) -> bool:
+    """Take values of fields that a broken rule reads; say whether there were any. The words stay for ON_INPUT."""
+    state = turn.frame.state
+    fields = [turn.frame.plan.fields[name] for name in names]
+    # Any words fit a text, so they are taken for one only if the user was asked for it.
+    asked = next(
+        (field for field in fields if field.wanted.type not in (None, "string") or not _has_value(turn, field)), None
+    )
+    taken = keep_values(turn, fields, find_values(turn, fields, asked.name if asked else None, "pattern"))
+    state.again = [name for name in state.again if name not in taken]
+    if taken and state.wait != "input":
+        turn.fresh = False
+    return bool(taken)
+
+
+def _has_value(turn: ActiveTurn, field: FieldPlan) -> bool:
+    return turn.frame.names.get(field.name) is not None
 
 
 def _collect(turn: ActiveTurn, collecting: Collecting) -> bool:
@@ -185,12 +242,12 @@ def _collect(turn: ActiveTurn, collecting: Collecting) -> bool:
     turn.fresh = False
     left = [field for field in left if field.name not in collecting.given]
     if left:
-        turn.say(question(turn, left[0]))
+        turn.say(left[0].question(turn))
         turn.wait("collect")
         return False
     turn.frame.state.collecting = None
     if collecting.then == "continue":
-        turn.frame.state.excused.append(collecting.rule)
+        turn.rule_checks.excused.add(collecting.rule)
     number_and_place = turn.frame.state.stack[-1] if turn.frame.state.stack else None
     held = turn.frame.state.held is not None
     turn.frame.state.wait = "returning" if held else _wait_at(turn, number_and_place)
@@ -208,30 +265,10 @@ def _wait_at(turn: ActiveTurn, place: list[int] | None) -> Any:
     return "gather" if place[1] < len(actions) and isinstance(actions[place[1]], GatherAction) else ""
 
 
-def _check_rules(turn: ActiveTurn) -> bool:
-    """Check the rules of every turn; say whether the turn may continue."""
-    rule = broken_rule(turn, "turn")
-    state = turn.frame.state
-    waited = state.wait
-    signal = apply_rule(turn, rule) if rule is not None else None
-    if signal is None:
-        state.again = []
-        return True
-    if type(signal) is Transition:
-        # The words that the rule stopped must not be used where it leads.
-        turn.fresh, turn.answered = False, None
-        go_to(turn, signal)
-        return False
-    if state.wait == "halted":
-        # The position in the flow stays; the user may rephrase what was refused.
-        state.wait = waited
-        state.again = [name for name in turn.taken if name not in state.again] + state.again
-    return False
-
-
 def _interrupt(turn: ActiveTurn, interruption: InterruptionPlan) -> None:
     """Answer an intent, then return to the step or go elsewhere."""
     turn.fresh = False
+    turn.steps_of_digression = 2
     state = turn.frame.state
     if interruption.goto is not None and not interruption.block.actions:
         go_to(turn, interruption.goto)
@@ -256,16 +293,13 @@ def _judge_reply(turn: ActiveTurn, departure: Departure | None) -> Verdict:
 def _check_reply(turn: ActiveTurn, *, ends: bool) -> Verdict:
     """Return whether the messages of the turn pass the rules; if not, they are held back until they do."""
     state = turn.frame.state
-    if "returning" not in turn.frame.plan.rules or not (turn.messages or ends):
+    if not turn.frame.plan.rules_at("results") or not (turn.messages or ends):
         return "passed"
     if not (ends or turn.given_results or turn.behaviour.returning == "every_reply"):
         return "passed"
-    rule = broken_rule(turn, "returning")
-    if rule is None:
-        return "passed"
     held, turn.messages = turn.messages, []
     waited = state.wait
-    signal = apply_rule(turn, rule)
+    signal = check_rules(turn, "results")
     if signal is None:
         turn.messages = [*held, *turn.messages]
         return "passed"

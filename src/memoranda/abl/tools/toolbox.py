@@ -127,6 +127,11 @@ class Toolbox:
         entry = self._entries.get(name)
         return entry.parameters.schema(entry.description) if entry is not None else object_schema({}, ())
 
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """Return the names of a tool's parameters, in order."""
+        entry = self._entries.get(name)
+        return entry.parameters.names if entry is not None else ()
+
     def call(self, name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Outcome:
         """Call a tool and return its result or failure; exceptions of the tool are never raised."""
         entry = self._entries.get(name)
