@@ -117,6 +117,8 @@ class Agent(program.Program[Plan, Kit]):
         if document.kind not in ("agent", "supervisor"):
             raise UsageError(f"{quote(file)} is not an agent", hint="Pass a file that begins with `AGENT: Name`")
         plan = compile_agent(document, programs, text)
+        if document.flow is None and document.gather is None and kit.model is None:
+            diagnostics = (*diagnostics, _no_model(document))
         return CompiledAgent(plan=plan, diagnostics=diagnostics, programs=programs)
 
     def _attach(self, memory: Memory) -> None:
@@ -199,6 +201,16 @@ class Agent(program.Program[Plan, Kit]):
             except Refused:
                 continue  # Then the session can be resumed only where the agent is loaded.
         self._text_stored = True
+
+
+def _no_model(document: Document) -> Diagnostic:
+    return Diagnostic(
+        "no_model",
+        "warning",
+        "the agent has neither a FLOW nor a GATHER, so only a model can answer, and it has none",
+        document.name.span if document.name else document.span,
+        hint="Load it with a model, or write a FLOW",
+    )
 
 
 def start_fixture(

@@ -42,6 +42,7 @@ from memoranda.abl.runtime.plan import (
     HandlerPlan,
     HandoffPlan,
     InterruptionPlan,
+    ModelVariable,
     Plan,
     Put,
     RecallPlan,
@@ -51,15 +52,16 @@ from memoranda.abl.runtime.plan import (
     Transition,
     TriggerPlan,
     choose,
+    may_infer,
 )
 from memoranda.abl.runtime.reasoning_step import ReasoningAction
 from memoranda.abl.understanding.fields import FieldSpec, Intent
-from memoranda.abl.variables import Declarations, Persistent
+from memoranda.abl.variables import CATEGORY, SYSTEM, Declarations, Persistent
 from memoranda.errors import SourceError
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import Resolve
-from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, children, paths_read
+from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, children, path_of, paths_read
 from memoranda.lang.source import digest_of
 from memoranda.lang.template import CompiledTemplate, Template
 from memoranda.model.clock import parse_duration
@@ -79,8 +81,8 @@ class Compiler:
         self._steps = {step.name.text for step in document.flow.steps} if document.flow else set[str]()
         self._templates = {one.name.text: one.text for one in document.templates if one.text is not None}
         self.fields: dict[str, FieldPlan] = {}
-        self.guards: set[str] = set()
-        """Variables that rules and checks read."""
+        self.guards: set[Path] = set()
+        """What rules and checks read."""
 
     # programs
 
@@ -93,7 +95,7 @@ class Compiler:
     def guard(self, raw: Raw) -> Expression:
         """Compile a condition that protects something, and record the variables that it reads."""
         compiled = self.expression(raw)
-        self.guards.update(path[0] for path, _ in paths_read(compiled.node))
+        self.guards.update(path for path, _ in paths_read(compiled.node))
         return compiled
 
     def template(self, raw: Raw) -> CompiledTemplate:
@@ -244,7 +246,69 @@ def compile_agent(document: Document, programs: Programs, source: str) -> Plan:
         resets=_resets(to),
         blocks=tuple(to.blocks),
         guards=frozenset(to.guards),
+        model_variables=_model_variables(to),
+        categories=_categories(to),
     )
+
+
+def _conditions(to: Compiler) -> Iterable[Raw]:
+    """Yield the conditions by which an agent hands over, delegates, escalates, ends, or leaves a reasoning step."""
+    document = to.document
+    whens = [one.when for one in (*document.handoffs, *document.delegates, *document.completes)]
+    whens += [one.when for one in document.escalate.triggers] if document.escalate else []
+    whens += [step.exit_when for step in document.flow.steps] if document.flow else []
+    yield from (when for when in whens if when is not None and to.programs.node(when) is not None)
+
+
+def _paths_of(to: Compiler, raw: Raw) -> set[Path]:
+    node = to.programs.node(raw)
+    return {path for path, _ in paths_read(node)} if node is not None else set()
+
+
+def _model_variables(to: Compiler) -> tuple[ModelVariable, ...]:
+    """Return what a model may set: declared variables and facts, fields, and what triggers and conditions wait for."""
+    memory = to.document.memory or abl.Memory(span=to.document.span)
+    declared = {one.name.text: one for one in memory.session}
+    remembered: dict[str, list[str]] = {}
+    for trigger in memory.remember:
+        for name in {path[0] for path in _paths_of(to, trigger.when) | _paths_of(to, trigger.value)}:
+            remembered.setdefault(name, []).append(trigger.target.text)
+    awaited = [path[0] for raw in _conditions(to) for path in sorted(_paths_of(to, raw))]
+    found: dict[str, ModelVariable] = {}
+    for name in dict.fromkeys((*declared, *to.fields, *remembered, *awaited)):
+        slot, field = declared.get(name), to.fields.get(name)
+        if slot is None and field is None and (name in SYSTEM or name in abl.PREFIXES or name.startswith("_")):
+            continue
+        if may_infer((name,), to.guards, to.declarations, to.fields):
+            found[name] = ModelVariable(
+                path=name,
+                type=(slot.type if slot else None) or (field.wanted.type if field else None),
+                description=slot.description.text if slot and slot.description else field.description if field else "",
+                options=field.wanted.options if field else (),
+                remembered=tuple(remembered.get(name, ())),
+            )
+    for variable in memory.persistent:
+        path, fact = variable.path.text, to.declarations.persistent[variable.path.text]
+        if fact.access != "read" and may_infer(tuple(path.split(".")), to.guards, to.declarations, to.fields):
+            about = variable.description.text if variable.description else ""
+            found[path] = ModelVariable(path=path, type=fact.type, description=about, fact=fact)
+    categories = _categories(to)
+    if categories:
+        found[CATEGORY] = ModelVariable(path=CATEGORY, description="What the user wants", options=categories)
+    return tuple(found.values())
+
+
+def _categories(to: Compiler) -> tuple[str, ...]:
+    """Return the texts with which conditions compare `intent.category`."""
+    found: list[str] = []
+    waiting = [node for raw in _conditions(to) if (node := to.programs.node(raw)) is not None]
+    while waiting:
+        here = waiting.pop()
+        waiting.extend(children(here))
+        if isinstance(here, Binary) and path_of(here.left) == ("intent", "category"):
+            constants = [here.right, *children(here.right)]
+            found += [one.value for one in constants if isinstance(one, Constant) and isinstance(one.value, str)]
+    return tuple(dict.fromkeys(reversed(found)))
 
 
 def _calls_first(node: abl.Handler) -> abl.Handler:
@@ -602,6 +666,7 @@ def compile_handoff(to: Compiler, number: int, node: abl.Handoff) -> HandoffPlan
         number=number,
         to=node.to.text,
         when=to.optional(node.when),
+        condition=node.when.text if node.when else "",
         priority=node.priority if node.priority is not None else 100,
         context=_context(to, node.context),
         returns=node.returns or back is not None,
@@ -612,12 +677,19 @@ def compile_handoff(to: Compiler, number: int, node: abl.Handoff) -> HandoffPlan
         on_failure=failure,
         failure_message=message,
         by_words=_is_about_words(to, node.when),
+        model_decides=_model_decides(to, node.when),
     )
 
 
 def _is_about_words(to: Compiler, when: Raw | None) -> bool:
     node = to.programs.node(when) if when is not None else None
     return node is not None and any(path[0] in ("input", "intent") for path, _ in paths_read(node))
+
+
+def _model_decides(to: Compiler, when: Raw | None) -> bool:
+    """Say whether a condition is about nothing but what the user wants."""
+    node = to.programs.node(when) if when is not None else None
+    return node is not None and all(path[0] in ("input", "intent") for path, _ in paths_read(node))
 
 
 def _context(to: Compiler, node: abl.Context | None) -> ContextPlan:
@@ -650,6 +722,8 @@ def compile_delegate_plan(to: Compiler, number: int, node: abl.Delegate) -> Dele
         number=number,
         agent=node.agent.text,
         when=to.optional(node.when),
+        condition=node.when.text if node.when else "",
+        model_decides=_model_decides(to, node.when),
         input=to.pairs(node.input),
         returns=_targets(to, node.returns),
         purpose=to.text(node.purpose),

@@ -22,13 +22,15 @@ KEPT_FROM_VIEW = "(kept from view)"
 SYSTEM_PATHS = frozenset({"user.intent", "user.sentiment"})
 FROM_OUTSIDE = frozenset({"channel", "intent", "language", "locale"})
 """Names of the runtime that an agent may declare as inputs, since only the caller knows them."""
+CATEGORY = "intent.category"
+"""What a message is about, as conditions compare it; the reading of intents or a model sets it in each turn."""
 READ_ONLY = frozenset({"user_id", "project_id", "tenant_id", "session_id"})
 SYSTEM = frozenset(
     {
         *READ_ONLY,
         *("input", "last_input", "intent", "language", "locale", "channel", "turn_count", "result", "call_result"),
         *("match", "all_fields_gathered", "tool_failures", "constraint_failures", "sentiment_trajectory"),
-        *("handoff", "escalate", "always", "abl", "now", "recalled"),
+        *("handoff", "escalate", "always", "abl", "now", "recalled", CATEGORY),
     }
 )
 """Names that the runtime sets; they belong to the session's state, not to its variables."""
@@ -118,6 +120,8 @@ class Declarations:
         """Return how to read a persistent path; None for a path of the session."""
         if path[0] in self.session:
             return None
+        if path[:2] == ("intent", "category"):
+            return 2, lambda names, run: names.get(CATEGORY)
         found = self.find(".".join(path))
         if found is not None:
             variable, rest = found

@@ -10,7 +10,9 @@ from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, FieldPlan, InterruptionPlan, Signal
 from memoranda.abl.runtime.state import Wait
+from memoranda.abl.understanding.fields import Intent
 from memoranda.abl.understanding.validation import coerce, validate
+from memoranda.abl.variables import CATEGORY
 from memoranda.agent.models import Ask, Said
 from memoranda.errors import ModelError
 from memoranda.lang.expression.compiler import Expression, Layer
@@ -251,12 +253,28 @@ def find_interruption(turn: ActiveTurn, choices: Sequence[InterruptionPlan]) -> 
         return None
     place = turn.frame.member.reader.find_intent([choice.intent for choice in open_now], turn.text)
     if place is None and turn.frame.member.model is not None:
-        place = _ask_for_intent(turn, open_now)
+        place = _ask_for_intent(turn, [choice.label for choice in open_now])
     return None if place is None else open_now[place]
 
 
-def _ask_for_intent(turn: ActiveTurn, choices: Sequence[InterruptionPlan]) -> int | None:
-    listed = "\n".join(f"{number}. {choice.label}" for number, choice in enumerate(choices, start=1))
+def find_category(turn: ActiveTurn) -> None:
+    """Set `intent.category` by the user's words, if conditions read it; a model may set it later."""
+    frame = turn.frame
+    categories = frame.plan.categories
+    frame.names.pop(CATEGORY, None)
+    if not categories:
+        return
+    intents = [Intent(category.replace("_", " "), (category,)) for category in categories]
+    place = frame.member.reader.find_intent(intents, turn.text)
+    if place is None and frame.member.model is not None and frame.plan.document.flow is not None:
+        place = _ask_for_intent(turn, categories)
+    if place is not None:
+        frame.names[CATEGORY] = categories[place]
+        turn.note("intent", categories[place])
+
+
+def _ask_for_intent(turn: ActiveTurn, choices: Sequence[str]) -> int | None:
+    listed = "\n".join(f"{number}. {choice}" for number, choice in enumerate(choices, start=1))
     ask = Ask(
         instructions=f"{_CLASSIFY}\n{listed}",
         messages=(Said("user", turn.text),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -177,6 +177,19 @@ class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The variables that it reads: the first segments of its paths."""
 
 
+class ModelVariable(msgspec.Struct, frozen=True, kw_only=True):
+    """A variable that a model may set: what it is for, and which values it may have."""
+
+    path: str
+    type: str | None = None
+    description: str = ""
+    options: tuple[str, ...] = ()
+    remembered: tuple[str, ...] = ()
+    """The persistent paths where triggers store it."""
+    fact: Persistent | None = None
+    """The persistent variable; None for one of the session."""
+
+
 class TriggerPlan(msgspec.Struct, frozen=True):
     """A remember trigger."""
 
@@ -218,6 +231,8 @@ class HandoffPlan(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     to: str
     when: Expression | None
+    condition: str
+    """The text of `WHEN`, for a model."""
     priority: int
     context: ContextPlan
     returns: bool
@@ -230,6 +245,8 @@ class HandoffPlan(msgspec.Struct, frozen=True, kw_only=True):
     failure_message: CompiledTemplate | None = None
     by_words: bool = False
     """Whether its condition depends on the user's words, so that every message is checked again."""
+    model_decides: bool = False
+    """Whether its condition is only about what the user wants, which a model may judge."""
 
 
 class DelegatePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,6 +255,8 @@ class DelegatePlan(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     agent: str
     when: Expression | None
+    condition: str = ""
+    model_decides: bool = False
     input: tuple[tuple[str, Expression], ...]
     returns: tuple[tuple[str, Put], ...]
     purpose: CompiledTemplate | None = None
@@ -306,8 +325,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Further sentences about the agent for the model."""
     resets: Mapping[str, tuple[str, ...]]
     """Names of variables by when they are reset."""
-    guards: frozenset[str]
-    """Variables that rules and checks read."""
+    guards: frozenset[Path]
+    """What rules and checks read."""
+    model_variables: tuple[ModelVariable, ...]
+    """The variables that a model may set."""
+    categories: tuple[str, ...]
+    """The values with which conditions compare `intent.category`."""
 
     @cached_property
     def interruptions(self) -> Mapping[str | None, tuple[InterruptionPlan, ...]]:
@@ -348,20 +371,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether a name is saved with the session; variables with `RESET: never` and names of the runtime are not."""
         return _SavedNames(self)
 
-    def may_infer(self, name: str) -> bool:
-        """Say whether a model may set a variable.
+    def may_infer(self, path: Path) -> bool:
+        """Say whether a model may set a variable or a fact.
 
-        The user's words can make a model call any tool. So it must not set a variable that a rule or a check reads,
-        unless the variable is collected from the user or declared as input.
+        The user's words can make a model call any tool. So it must not set what a rule or a check reads, unless it is
+        collected from the user or declared as input.
         """
-        slot = self.declarations.session.get(name)
-        return name not in self.guards or name in self.fields or (slot is not None and slot.input)
+        return may_infer(path, self.guards, self.declarations, self.fields)
 
     def is_system(self, name: str) -> bool:
         """Say whether a name belongs to the runtime and is not a variable of the agent."""
         if name in self.declarations.session:
             return False
         return name in SYSTEM or name[:1] in ("_", "\0") or (name.startswith("last_") and name.endswith("_result"))
+
+
+def may_infer(path: Path, guards: Iterable[Path], declarations: Declarations, fields: Mapping[str, FieldPlan]) -> bool:
+    """Say whether a model may set a path; see `Plan.may_infer`."""
+    slot = declarations.session.get(path[0])
+    if path[0] in fields or (slot is not None and slot.input):
+        return True
+    return not any(guard[: len(path)] == path[: len(guard)] for guard in guards)
 
 
 class _SavedNames(dict[str, bool]):

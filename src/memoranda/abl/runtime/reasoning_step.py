@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.abl.document import PREFIXES
+from memoranda.abl.runtime import model_tools
 from memoranda.abl.runtime.actions import MEMORY_TOOLS, call_tool, recall_for_search
 from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, without_field
 from memoranda.abl.runtime.constraints import CallArguments, check_rules
@@ -20,11 +20,6 @@ from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.text import quote
 
-_SET = ToolSpec(
-    "set_variables",
-    "Keep values that the user gave or that you found, as variables of the session.",
-    {"type": "object", "properties": {"values": {"type": "object"}}, "required": ["values"]},
-)
 _BEGIN = "(The conversation begins; the user has said nothing yet.)"
 _MOST_MESSAGES = 40
 
@@ -113,8 +108,8 @@ class ReasoningAction:
         raise StepError("llm_error", "the model did not finish its reply", subtype="iterations")
 
     def _call(self, turn: ActiveTurn, call: ToolCall) -> tuple[Outcome, Signal]:
-        if call.name == _SET.name:
-            return _set_variables(turn, call.arguments.get("values")), None
+        if call.name in model_tools.NAMES and not turn.frame.member.toolbox.knows(call.name):
+            return model_tools.call(turn, call.name, dict(call.arguments))
         if self.tools is not None and call.name not in self.tools:
             message = f"{quote(call.name)} is not among the tools of this step"
             turn.note("refused", call.name, why=message)
@@ -130,7 +125,7 @@ class ReasoningAction:
         declared = [tool.name.text for tool in turn.frame.plan.document.tools]
         names = list(self.tools) if self.tools is not None else [*declared, *(n for n in MEMORY_TOOLS if n in declared)]
         specs = [_spec(name, box.schema(name)) for name in names if box.knows(name)]
-        return (*specs, _SET)
+        return (*specs, *model_tools.specs(turn, routes=self.tools is None))
 
     def _instructions(self, turn: ActiveTurn) -> str:
         prose = turn.frame.plan.prose
@@ -141,7 +136,14 @@ class ReasoningAction:
             parts.append(f"What to achieve in this step: {turn.render(self.goal)}")
         parts += [f"Rule: {turn.render(rule)}" for rule in self.constraints]
         parts += _recall_instructions(turn)
-        parts.append(data_fence("what is known", _visible_variables(turn)))
+        settable = model_tools.variables_to_set(turn)
+        if settable:
+            parts.append("Keep what the user tells you about these variables with set_variables:")
+            parts.append(data_fence("variables", settable))
+        known = _visible_variables(turn)
+        parts.append(
+            data_fence("what is known", {name: value for name, value in known.items() if name not in settable})
+        )
         recalled = turn.frame.names.get("recalled")
         if recalled:
             parts.append(data_fence("what was recalled", recalled))
@@ -175,25 +177,6 @@ def _spec(name: str, schema: dict[str, Any]) -> ToolSpec:
 def _tool_reply(outcome: Outcome) -> str:
     value = outcome.value if outcome.failure is None else {"error": outcome.failure.message}
     return msgspec.json.encode(value).decode()
-
-
-def _set_variables(turn: ActiveTurn, values: Any) -> Outcome:
-    if not isinstance(values, dict):
-        return Outcome({"error": "`values` has to be an object"})
-    kept: list[str] = []
-    refused: list[str] = []
-    for name, value in cast("dict[str, Any]", values).items():
-        # Paths such as `user.…` are facts, which rules read and a model must not invent.
-        if not name.isidentifier() or name in PREFIXES or turn.frame.plan.is_system(name):
-            continue
-        if not turn.frame.plan.may_infer(name):
-            turn.note("refused", name, why="a rule reads it, and it is neither gathered nor declared `INPUT: true`")
-            refused.append(name)
-        else:
-            turn.assign(name, value)
-            turn.note("set", name, to=value, by="the model")
-            kept.append(name)
-    return Outcome({"kept": kept, "refused": refused} if refused else {"kept": kept})
 
 
 def _reply(turn: ActiveTurn, ask: Ask) -> Reply:

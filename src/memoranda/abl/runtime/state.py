@@ -55,6 +55,8 @@ class FrameNotes(msgspec.Struct, omit_defaults=True):
     """Whether a broken rule handed the conversation to the agent."""
     waited: Wait = ""
     """What the agent waited for when a rule held its reply back."""
+    unanswered: bool = False
+    """Whether the user was told that the agent has no model to answer with."""
 
 
 class PathGrant(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -19,11 +19,12 @@ from memoranda.abl.runtime.coordination import (
     run_hook,
 )
 from memoranda.abl.runtime.flow import count_attempt, go_to, leave_if_exhausted, run_flow, say_error
-from memoranda.abl.runtime.gather import GatherAction, find_interruption, find_values, keep_values
+from memoranda.abl.runtime.gather import GatherAction, find_category, find_interruption, find_values, keep_values
 from memoranda.abl.runtime.memory import remember
 from memoranda.abl.runtime.plan import FieldPlan, InterruptionPlan, Transition
 from memoranda.abl.runtime.state import Collecting
 
+NO_MODEL = "I cannot answer: I need a language model, and none is set up."
 Verdict = Literal["passed", "held", "elsewhere"]
 
 
@@ -48,6 +49,7 @@ def take_turn(turn: ActiveTurn) -> None:
     turn.note("input", turn.text)
     rearm_handoffs_by_words(turn)
     try:
+        find_category(turn)
         run_hook(turn, "before_turn")
         if not turn.paused and turn.departure is None:
             _apply_input(turn)
@@ -72,6 +74,7 @@ def _finish_turn(turn: ActiveTurn) -> None:
                 break
             verdict = _judge_reply(turn, departure)
             if verdict == "held" or (departure is None and verdict == "passed"):
+                _say_without_model(turn)
                 break
             if verdict == "elsewhere":
                 continue
@@ -89,6 +92,15 @@ def _finish_turn(turn: ActiveTurn) -> None:
         run_hook(turn, "after_turn")
     except StepError as error:
         turn.note("error", error.kind, message=error.message)
+
+
+def _say_without_model(turn: ActiveTurn) -> None:
+    """Tell the user, once, if only a model could have answered, and the agent has none."""
+    frame = turn.frame
+    silent = not (turn.messages or turn.opening or frame.state.notes.unanswered)
+    if silent and frame.state.wait == "reasoning" and frame.member.model is None:
+        frame.state.notes.unanswered = True
+        turn.say(NO_MODEL)
 
 
 def _check_departure(turn: ActiveTurn, departure: Departure | None) -> Verdict | None:
