@@ -236,7 +236,7 @@ _LEVELS = (
             Keyword("ON", "text", "Event", required=True),
             Keyword("ACTION", "choice", "What happens then", choices=RECALL_ACTIONS),
             Keyword("INSTRUCTION", "template", "What the model is told"),
-            Keyword("PATHS", "names", "Paths to load"),
+            Keyword("PATHS", "names", "Paths to load", aliases=("RETRIEVE",)),
             Keyword("DOMAIN", "text", "Domain to load"),
         ),
     ),

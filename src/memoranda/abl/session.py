@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -28,7 +29,7 @@ from memoranda.abl.runtime.persistence import (
 )
 from memoranda.abl.runtime.plan import Plan
 from memoranda.abl.runtime.state import SessionState, Status, TurnRecord
-from memoranda.abl.runtime.trace import Trace, TraceEntry
+from memoranda.abl.runtime.trace import LOGGED, Trace, TraceEntry
 from memoranda.abl.runtime.turn import open_session, take_turn
 from memoranda.abl.variables import FROM_OUTSIDE, fits
 from memoranda.api.memory import Memory
@@ -43,6 +44,8 @@ from memoranda.model.value import decode, encode_checked
 
 if TYPE_CHECKING:
     from memoranda.abl.replay import Replay
+
+_log = logging.getLogger(__name__)
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -361,7 +364,15 @@ class Session:
             self._frames, self._resting = turn.frames, turn.resting
             self._given = {}
             self._setting.awake.touch(self)
+            self._log_warnings(turn)
             return self._turn(turn)
+
+    def _log_warnings(self, turn: ActiveTurn) -> None:
+        """Log what the author of the agent should know: warnings, and turns that were stopped."""
+        for entry in turn.happened:
+            if entry.kind in LOGGED:
+                why = entry.detail.get("rule") or entry.detail.get("why")
+                _log.warning("session %s: %s%s", self.id, entry.about, f" ({why})" if why else "")
 
     def _plant_tree(self) -> None:
         """Start the handoff tree when something is first stored in it; it belongs to the user."""

@@ -874,7 +874,7 @@ def test_parts_of_values_and_facts_go_along_and_come_back(load: Any, memory: Mem
         agents=[load(SCALES, name="Scales")],
     )
     session = agent.start(user="ada")
-    assert session.opening.messages == ["Oslo for Ada", "What is the kilos?"]
+    assert session.opening.messages == ["Oslo for Ada", "How many kilos?"]
     assert session.vars["parcel"] == {"to": "Oslo", "from": "here"}
     session.say("12")
     assert session.vars["parcel"] == {"to": "Oslo", "weighed": True}

@@ -50,8 +50,8 @@ def test_values_corrections_and_intents_come_from_the_reader(load: Any, talk: An
     agent = load(TRIP)
     reader = agent._member.reader = Scripted()
     session = agent.start()
-    assert talk(session, "one", "two") == [["What is the nights?"], ["What is the nights?"]]
+    assert talk(session, "one", "two") == [["How many nights?"], ["How many nights?"]]
     assert session.vars["destination"] == "Lisbon"
-    assert talk(session, "three", "four") == [["Sunny.", "What is the nights?"], ["Lisbon, 4 nights"]]
+    assert talk(session, "three", "four") == [["Sunny.", "How many nights?"], ["Lisbon, 4 nights"]]
     assert reader.asked[0] == ("one", ["destination", "nights"], "destination")
     assert ("three", ["nights"], "nights") not in reader.asked

@@ -84,6 +84,7 @@ def check_memory(whole: Outline, diagnostics: Diagnostics) -> None:
             hint = "Declare it under `persistent` to keep it for each user, or remove `RESET: never`"
             diagnostics.warning("shared_by_all", message, variable.name.span, hint=hint)
     for trigger in memory.remember:
+        _check_stored(whole, trigger.target, diagnostics)
         if trigger.ttl is not None:
             _check_lifetime(trigger.ttl, diagnostics)
             fact = whole.fact(trigger.target.text)
@@ -93,6 +94,20 @@ def check_memory(whole: Outline, diagnostics: Diagnostics) -> None:
                 )
                 hint = f"Add `- {trigger.target.text}` below `persistent` to make it a fact of its own"
                 diagnostics.warning("whole_fact", message, trigger.ttl.span, hint=hint)
+
+
+def _check_stored(whole: Outline, target: Raw, diagnostics: Diagnostics) -> None:
+    """Check that a trigger stores something that outlives the session."""
+    head = target.text.partition(".")[0]
+    if whole.fact(target.text) is not None or head in PREFIXES:
+        return
+    if head in whole.session:
+        message = f"{quote(target.text)} is a variable of the session, so nothing would be remembered there"
+        diagnostics.error("not_persistent", message, target.span, hint=f"Store it as `user.{target.text}`")
+    else:
+        message = f"{quote(target.text)} is not declared; it is stored as a fact of the user"
+        hint = f"Write `user.{target.text}`, or add `- {target.text}` below `persistent` of `MEMORY`"
+        diagnostics.warning("undeclared_path", message, target.span, hint=hint)
 
 
 def _check_names(memory: Memory, diagnostics: Diagnostics) -> None:

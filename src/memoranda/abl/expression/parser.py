@@ -511,6 +511,12 @@ class _Parser(TokenParser[Token]):
 
     def _object(self) -> Node:
         first = self._take()
+        if self._symbol("{"):
+            # `{{user.name}}`, as in a template, is the value itself.
+            inside = self._expression()
+            self._expect("}", "`}}`")
+            self._expect("}", "`}}`")
+            return inside
         fields: dict[str, Node] = {}
         while not self._symbol("}"):
             name = self._next

@@ -302,6 +302,10 @@ class ActiveTurn:
         self._rule_checks: dict[str, RuleChecks] = {}
         self.taken: list[str] = []
         """Fields that got a value in this turn."""
+        self.reread = False
+        """Whether the answer to an intent cleared fields, whose new values the same words may give."""
+        self.question_from: int | None = None
+        """The position of the first message of the question that a GATHER asked last."""
         self.reasked = False
         """Whether the answer to an intent asked the user something, so that the step does not ask again."""
 
@@ -427,7 +431,7 @@ class ActiveTurn:
 
 _SPEAKER_FIELDS = (
     *("frames", "frame", "messages", "departure", "paused", "fresh", "answered", "blocked"),
-    *("text", "opening", "past"),
+    *("text", "opening", "past", "question_from"),
 )
 """Attributes that belong to the agent that talks to the user, and are saved while another agent acts."""
 

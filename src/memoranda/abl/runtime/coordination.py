@@ -25,14 +25,13 @@ from memoranda.lang.expression.compiler import Expression
 
 def first_frame(member: TeamMember, facts: SessionFacts) -> Frame:
     """Create the frame of the agent that a session begins with."""
-    name = member.plan.name
-    return Frame(member, FrameState(name), FrameFacts(facts, name, {}), key="")
+    return Frame(member, FrameState(member.plan.name), FrameFacts(facts, member.plan, {}), key="")
 
 
 def next_frame(turn: ActiveTurn, member: TeamMember, grants: dict[str, PathGrant]) -> Frame:
     """Return the frame of an agent that takes over: its earlier one, else a new one with a unique key."""
     name = member.plan.name
-    facts = FrameFacts(turn.frame.facts.session, name, grants)
+    facts = FrameFacts(turn.frame.facts.session, member.plan, grants)
     frame = turn.resting.pop(name, None)
     if frame is None:
         taken = {other.key for other in turn.all_frames()}

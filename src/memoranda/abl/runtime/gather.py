@@ -50,6 +50,12 @@ class GatherAction:
             state.asked, state.presented = None, False
             if turn.fresh:
                 self.take(turn)
+        if turn.reread:
+            turn.reread = False
+            missing = self.missing(turn)
+            reader, now = turn.frame.member.reader, turn.run.clock.now()
+            found = reader.find_corrections([field.wanted for field in missing], turn.text, now=now)
+            turn.reasked = not keep_values(turn, missing, found) and turn.reasked
         state.wait = ""
         missing = self.missing(turn)
         signal = check_rules(turn, "question", missing=missing)
@@ -144,6 +150,7 @@ class GatherAction:
 
     def _ask(self, turn: ActiveTurn, missing: list[FieldPlan]) -> None:
         state = turn.frame.state
+        turn.question_from = len(turn.messages)
         if not state.presented:
             for template in self.presents:
                 turn.say(turn.render(template))

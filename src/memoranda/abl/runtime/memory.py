@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
@@ -11,7 +10,7 @@ import msgspec
 
 from memoranda.abl.document import Access, scope_of
 from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, StepError, field_at, with_field, without_field
-from memoranda.abl.runtime.plan import CompletePlan, RecallPlan, TriggerPlan
+from memoranda.abl.runtime.plan import CompletePlan, Plan, RecallPlan, TriggerPlan
 from memoranda.abl.runtime.state import PathGrant
 from memoranda.abl.runtime.trace import TraceEntry, refusal
 from memoranda.abl.variables import KEPT_FROM_VIEW, Persistent, at_or_above, fits, key_of
@@ -120,12 +119,23 @@ class SessionFacts:
 
     def of_domain(self, scope: Scope, domain: str) -> dict[str, Any]:
         """Return the facts of a domain by key, including pending changes: tagged with it, or at or below its key."""
+        return self._facts(scope, ("", domain), (domain, None))
+
+    def below(self, scope: Scope, key: str) -> dict[str, Any]:
+        """Return the facts below a key, including pending changes."""
+        found = self._facts(scope, (key, None))
+        return {below: value for below, value in found.items() if below != key}
+
+    def _facts(self, scope: Scope, *queries: tuple[str, str | None]) -> dict[str, Any]:
+        """Return the facts at or below keys, if they have a domain, by key."""
         found: dict[str, Any] = {}
-        for prefix, tag in (("", domain), (domain, None)):
-            kept: list[Fact] = self.memory.perform(ListFacts(scope=scope, prefix=prefix, domain=tag, as_of=self.as_of))
+        for prefix, domain in queries:
+            query = ListFacts(scope=scope, prefix=prefix, domain=domain, as_of=self.as_of)
+            kept: list[Fact] = self.memory.perform(query)
             found.update({fact.key: fact.value for fact in kept})
+        below = queries[-1][0]
         for (path, key), value in self.overlay.items():
-            if path == scope.path and (key in found or lies_under(key, domain)):
+            if path == scope.path and (key in found or lies_under(key, below)):
                 found[key] = value
         return {key: value for key, value in found.items() if value is not None}
 
@@ -196,10 +206,11 @@ class SessionFacts:
 class FrameFacts:
     """The persistent variables of one agent, with the access that its declarations and grants give it."""
 
-    def __init__(self, session: SessionFacts, agent: str, grants: dict[str, PathGrant]) -> None:
+    def __init__(self, session: SessionFacts, plan: Plan, grants: dict[str, PathGrant]) -> None:
         """View a session's facts as an agent with the grants of another agent."""
         self.session = session
-        self.agent = agent
+        self.agent = plan.name
+        self._declarations = plan.declarations
         self.grants = grants
         self.refusals: list[dict[str, Any]] = []
         """Refused reads that are not in the trace yet; a refused read gives null, so the trace has to report it."""
@@ -210,9 +221,7 @@ class FrameFacts:
             grant = self.grants.get(whole)
             if grant is not None:
                 fact = grant.fact or whole
-                found = Persistent(
-                    fact, grant.scope, key_of(fact), grant.access, grant.type, declared=False, sensitive=grant.sensitive
-                )
+                found = Persistent(fact, grant.scope, key_of(fact), grant.access, grant.type, sensitive=grant.sensitive)
                 return found, tuple(path.split("."))[fact.count(".") + 1 :]
         return None
 
@@ -234,10 +243,11 @@ class FrameFacts:
             variable.sensitive,
         )
 
-    def write_only_keys(self, declared: Iterable[Persistent], scope: Scope) -> set[str]:
+    def write_only_keys(self, scope: Scope) -> set[str]:
         """Return the keys in a scope that this agent may write but not read."""
         granted = [found[0] for path in self.grants if (found := self.granted(path)) is not None and not found[1]]
-        return {one.key for one in (*declared, *granted) if one.access == "write" and self.session.scope(one) == scope}
+        known = (*self._declarations.persistent.values(), *granted)
+        return {one.key for one in known if one.access == "write" and self.session.scope(one) == scope}
 
     def read(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
         """Return the value of a path: its default without a fact, None if it may not be read."""
@@ -254,7 +264,14 @@ class FrameFacts:
         variable, below = self._resolve(variable, below)
         return field_at(self._read_fact(variable, names, run), below)
 
+    def _is_withheld(self, variable: Persistent) -> bool:
+        """Say whether a path is neither declared by the agent nor granted by the one that handed over with grants."""
+        return bool(self.grants) and not variable.declared and self.granted(variable.path) is None
+
     def _read_fact(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
+        if self._is_withheld(variable):
+            self.refusals.append({"why": f"`{variable.path}` was not granted to {self.agent}"})
+            return None
         if variable.access == "write":
             self.refusals.append({"why": f"`{variable.path}` may be written, not read"})
             return None
@@ -263,11 +280,27 @@ class FrameFacts:
         if scope is not None:
             try:
                 value = self.session.value(scope, variable.key)
+                if value is None and variable.type in (None, "object"):
+                    value = self._fields(variable, scope, None)
             except Refused as error:
                 self.refusals.append(refusal(error))
                 return None
         if value is None and variable.default is not None:
             return variable.default.value(names, run)
+        return value
+
+    def read_with_fields(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
+        """Return the value of a path as `read` does, but with all facts below it as its fields."""
+        value = self.read(variable, names, run)
+        scope = self.session.scope(variable)
+        return self._fields(variable, scope, value) if scope is not None and type(value) is dict else value
+
+    def _fields(self, variable: Persistent, scope: Scope, value: Any) -> Any:
+        """Return an object with the facts below a path as further fields; None if there are none."""
+        closed = self.write_only_keys(scope)
+        for key, part in self.session.below(scope, variable.key).items():
+            if key not in closed:
+                value = with_field(value, tuple(key.removeprefix(f"{variable.key}.").split(".")), part, variable.path)
         return value
 
     def write(self, turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
@@ -353,6 +386,9 @@ class FrameFacts:
         if scope is None:
             turn.note("refused", variable.path, why="the session has no user, so it cannot store facts of a user")
             return None
+        if self._is_withheld(variable):
+            turn.note("refused", variable.path, why=f"it was not granted to {self.agent}")
+            return None
         if variable.access == "read":
             self._refuse(turn, variable, scope, value)
             return None
@@ -396,7 +432,7 @@ def recall(turn: ActiveTurn, event: str, also: str = "") -> None:
 
 def _inject(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
     for variable in plan.paths:
-        _put(turn, variable, turn.frame.facts.read(variable, turn.frame.names, turn.run))
+        _put(turn, variable, turn.frame.facts.read_with_fields(variable, turn.frame.names, turn.run))
     turn.note("recalled", ", ".join(variable.path for variable in plan.paths), on=event)
 
 
@@ -417,8 +453,11 @@ def _load(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
         return
     facts = turn.frame.facts.session
     count = 0
+    prefix, _, rest = plan.domain.partition(".")
     for head, scope in (("user", facts.user), ("project", facts.project), ("workflow", facts.tree)):
-        for path, value in _of_domain(turn, scope, plan.domain, head):
+        # `user.history` is the domain `history` of the user.
+        domain = rest if rest and head == prefix else plan.domain
+        for path, value in _of_domain(turn, scope, domain, head):
             _put(turn, Persistent(path, "user", path), value)
             count += 1
     entries = _entries(turn, plan.domain)
@@ -433,7 +472,7 @@ def _of_domain(turn: ActiveTurn, scope: Scope | None, domain: str, head: str) ->
     if scope is None:
         return []
     facts = turn.frame.facts.session
-    closed = turn.frame.facts.write_only_keys(turn.frame.plan.declarations.persistent.values(), scope)
+    closed = turn.frame.facts.write_only_keys(scope)
     return [
         (f"{head}.{key}", value) for key, value in sorted(facts.of_domain(scope, domain).items()) if key not in closed
     ]

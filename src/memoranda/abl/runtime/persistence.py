@@ -261,9 +261,7 @@ def thaw(
                 f"the session {quote(state.id)} is with the agent {quote(frame_state.agent)}, which is not loaded",
                 hint=("Load it first", Hint("python", "Pass agents=[…]")),
             )
-        frame = Frame(
-            member, frame_state, FrameFacts(facts, frame_state.agent, frame_state.grants), key=frame_state.key
-        )
+        frame = Frame(member, frame_state, FrameFacts(facts, member.plan, frame_state.grants), key=frame_state.key)
         frame.names.update(identity_names(state, memory.tenant))
         # Only from the record: others may write other facts in the session's scope.
         _load_variables(frame, state.vars)

@@ -96,8 +96,14 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is not None:
             return turn.render(self.prompt)
         words = self.name.replace("_", " ")
-        options = f" ({', '.join(self.wanted.options)})" if self.wanted.options else ""
-        return f"What is the {words}?{options}"
+        if self.wanted.options:
+            return f"What is the {words}? ({', '.join(self.wanted.options)})"
+        if self.wanted.type == "boolean":
+            return f"{words.capitalize()}: yes or no?"
+        plural = words.endswith("s") and not words.endswith(("ss", "us", "is"))
+        if plural and self.wanted.type in ("number", "integer"):
+            return f"How many {words}?"
+        return f"What {'are' if plural else 'is'} the {words}?"
 
 
 class InterruptionPlan(msgspec.Struct, frozen=True):

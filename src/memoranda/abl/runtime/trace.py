@@ -53,6 +53,9 @@ EVENTS = frozenset(
 )
 """The kinds that matter to the calling program; the others explain how the turn got there."""
 
+LOGGED = frozenset({"warning", "stopped"})
+"""The kinds that are logged."""
+
 _LONGEST = 120
 
 

@@ -156,6 +156,9 @@ def _handle_error(turn: ActiveTurn, error: StepError) -> None:
 def _depart(turn: ActiveTurn, departure: Departure) -> bool:
     """Give control away; say whether the turn continues with an agent."""
     turn.departure, turn.paused = None, False
+    if departure.kind in ("escalate", "handoff") and turn.frame.state.wait == "gather":
+        # The agent that takes over speaks; nobody would answer the question of this one.
+        del turn.messages[turn.question_from :]
     if departure.kind == "escalate":
         escalate(turn, departure)
         return False
@@ -286,7 +289,8 @@ def _interrupt(turn: ActiveTurn, interruption: InterruptionPlan) -> None:
         go_to(turn, interruption.goto)
         return
     # The position in the step stays: a GATHER asks again for what is missing afterwards.
-    turn.reasked = interruption.responds and (interruption.clears or not interruption.resume)
+    turn.reasked = interruption.responds and interruption.clears
+    turn.reread = interruption.clears
     state.stack.append([interruption.block.number, 0])
     if state.wait == "input":
         state.wait = ""
