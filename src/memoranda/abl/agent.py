@@ -25,7 +25,7 @@ from memoranda.abl.tools.toolbox import Toolbox
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
 from memoranda.errors import Conflict, Hint, NotFound, NotInstalled, NotVerified, Refused, UsageError
-from memoranda.lang.diagnostics import Diagnostic, source_error
+from memoranda.lang.diagnostics import Diagnostic, Diagnostics, source_error
 from memoranda.lang.document import read_text
 from memoranda.lang.egress import LOCAL_EGRESS, EgressPolicy, egress_policy
 from memoranda.lang.source import digest_of
@@ -117,9 +117,9 @@ class Agent(program.Program[Plan, Kit]):
         if document.kind not in ("agent", "supervisor"):
             raise UsageError(f"{quote(file)} is not an agent", hint="Pass a file that begins with `AGENT: Name`")
         plan = compile_agent(document, programs, text)
-        if document.flow is None and document.gather is None and kit.model is None:
-            diagnostics = (*diagnostics, _no_model(document))
-        return CompiledAgent(plan=plan, diagnostics=diagnostics, programs=programs)
+        more = Diagnostics(reading.source)
+        _check_model(document, kit, more)
+        return CompiledAgent(plan=plan, diagnostics=(*diagnostics, *more.sorted()), programs=programs)
 
     def _attach(self, memory: Memory) -> None:
         super()._attach(memory)
@@ -203,14 +203,12 @@ class Agent(program.Program[Plan, Kit]):
         self._text_stored = True
 
 
-def _no_model(document: Document) -> Diagnostic:
-    return Diagnostic(
-        "no_model",
-        "warning",
-        "the agent has neither a FLOW nor a GATHER, so only a model can answer, and it has none",
-        document.name.span if document.name else document.span,
-        hint="Load it with a model, or write a FLOW",
-    )
+def _check_model(document: Document, kit: Kit, diagnostics: Diagnostics) -> None:
+    """Warn about an agent that only a model could drive, and that has none."""
+    if document.flow is None and document.gather is None and kit.model is None:
+        message = "the agent has neither a FLOW nor a GATHER, so only a model can answer, and it has none"
+        span = document.name.span if document.name else document.span
+        diagnostics.warning("no_model", message, span, hint="Load it with a model, or write a FLOW")
 
 
 def start_fixture(

@@ -122,6 +122,26 @@ def test_days_are_found(text: str, found: list[str]) -> None:
     assert days(text) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the first monday of may", ["2027-05-03"]),
+        ("last Friday in June 2028", ["2028-06-30"]),
+        ("the second tuesday of next month", ["2026-12-08"]),
+        ("the 3rd Thursday of November", ["2026-11-19"]),
+        ("the fifth monday of february", []),
+        ("next to last friday of may", []),
+        ("the first monday", []),
+        ("3rd monday", []),
+        ("the monday after easter", []),
+        ("monday after 5pm", ["2026-11-09"]),
+        ("last monday", ["2026-11-02"]),
+    ],
+)
+def test_a_weekday_counted_within_a_month_is_understood_or_left_alone(text: str, found: list[str]) -> None:
+    assert days(text) == found
+
+
 def test_a_day_may_be_the_last_one_that_was() -> None:
     (day,) = find_days(Utterance("5 November"), TODAY)
     (ordinal,) = find_days(Utterance("the 5th"), TODAY)

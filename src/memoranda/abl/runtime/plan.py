@@ -91,6 +91,11 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     infer: bool = False
     description: str = ""
 
+    @property
+    def takes_any_text(self) -> bool:
+        """Whether any text can be its value."""
+        return self.wanted.type in (None, "string") and not self.wanted.options and not self.wanted.list
+
     def question(self, turn: ActiveTurn) -> str:
         """Return the question that asks for the field: its prompt, or a default."""
         if self.prompt is not None:

@@ -157,7 +157,7 @@ def _depart(turn: ActiveTurn, departure: Departure) -> bool:
     """Give control away; say whether the turn continues with an agent."""
     turn.departure, turn.paused = None, False
     if departure.kind in ("escalate", "handoff") and turn.frame.state.wait == "gather":
-        # The agent that takes over speaks; nobody would answer the question of this one.
+        # The agent that takes over speaks, so no one would answer the question of this one.
         del turn.messages[turn.question_from :]
     if departure.kind == "escalate":
         escalate(turn, departure)

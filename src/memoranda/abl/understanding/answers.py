@@ -120,6 +120,18 @@ def is_evasive(said: Utterance, first: int, last: int) -> bool:
     return any(words[:length] in _EVASIVE_OPENINGS for length in (2, 3, 4))
 
 
+def free_answer(profile: FieldProfile, said: Utterance) -> str:
+    """Return a whole message as the answer to an open question, unless all of it avoids an answer.
+
+    Names, places, codes and lists need words of their form; any other text may be anything.
+    """
+    words = tuple([word for word in said.words if word not in STOPS])
+    fits = profile.kind == "text" and profile.role in ("free", "question", "plain") and not profile.many
+    if not fits or words in _EVASIONS or not any(map(str.isalnum, said.text)):
+        return ""
+    return said.text.strip()
+
+
 def tidy(text: str) -> str:
     """Return a value without surrounding spaces, quotes and punctuation.
 

@@ -45,6 +45,9 @@ _AWAY = frozenset(DAY_UNITS) | {"now", "today", "time"}
 """Last words of a distance from today."""
 _OTHER_DAYS = word_set("easter good black cyber ash palm whit holy every each jeden chaque cada ogni todo todos")
 """Words before a weekday that make it another day than the next one: Good Friday, every Friday."""
+_HOLIDAYS = word_set("easter christmas thanksgiving xmas pentecost ramadan")
+_PLACES_IN_MONTH = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
+"""Words before a weekday that count it within a month."""
 _MARKET_DAYS = {"segunda": 0, "terca": 1, "quarta": 2, "quinta": 3, "sexta": 4}
 _FRENCH_WEEKS = {"huit": 7, "quinze": 14}
 """Days that French "en huit" and "en quinze" add to a weekday."""
@@ -288,8 +291,13 @@ def _market_day(said: Utterance, place: int, floor: int, today: date) -> list[Da
 
 def _on_weekday(said: Utterance, first: int, last: int, floor: int, today: date, wanted: int) -> list[Day]:
     before, after, beyond = said.word(first - 1), said.word(last), said.word(last + 1)
-    if before in _OTHER_DAYS:
+    if before in _OTHER_DAYS or (after in ("after", "before") and beyond in _HOLIDAYS):
         return []
+    in_month = after in ("of", "in")
+    start, count = _place_in_month(said, first)
+    if count and (in_month or before not in PAST_WORDS):
+        # `the first Monday` alone does not say of which month.
+        return _weekday_in_month(said, start, last + 1, today, wanted, count) if in_month else []
     ahead = (wanted - today.weekday()) % 7
     next_week = after in NEXT_WORDS
     if before in NEXT_WORDS or next_week:
@@ -304,6 +312,34 @@ def _on_weekday(said: Utterance, first: int, last: int, floor: int, today: date,
     else:
         days = ahead if before == "this" else ahead or 7
     return _with_offset(said, first, last, floor, move(today, days))
+
+
+def _place_in_month(said: Utterance, weekday: int) -> tuple[int, int]:
+    """Return where `first`, `2nd` or `last` begins before a weekday, and its number; 0 without such a word."""
+    before = said.word(weekday - 1)
+    if before in ("st", "nd", "rd", "th") and said.word(weekday - 2) in ("1", "2", "3", "4", "5"):
+        return weekday - 2, int(said.word(weekday - 2))
+    return weekday - 1, _PLACES_IN_MONTH.get(before, 0)
+
+
+def _weekday_in_month(said: Utterance, first: int, place: int, today: date, wanted: int, count: int) -> list[Day]:
+    """Return the day of `first Monday of May`, of the coming one without a year; the month is at `place`."""
+    word = said.word(place)
+    last, year = place + 1, 0
+    if word in ("next", "this") and said.word(place + 1) == "month":
+        last += 1
+        year, month = shift_month(today, 1 if word == "next" else 0)
+    elif (month := MONTHS.get(word, 0)) == 0 or said.word(first - 1) == "to":
+        return []
+    else:
+        last, year = _year_at(said, place + 1)
+    for candidate in (year,) if year else (today.year, today.year + 1):
+        begin = date(candidate, month, 1)
+        days = [begin + timedelta(offset) for offset in range((wanted - begin.weekday()) % 7, 31, 7)]
+        days = [day for day in days if day.month == month]
+        if (count == -1 or count <= len(days)) and (year or days[count - (count > 0)] >= today):
+            return _as_day(first, last, days[count - (count > 0)])
+    return []
 
 
 def _with_offset(said: Utterance, first: int, last: int, floor: int, day: date | None) -> list[Day]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from memoranda.abl.understanding.answers import take_answers
+from memoranda.abl.understanding.answers import free_answer, take_answers
 from memoranda.abl.understanding.choices import take_choices, take_decisions
 from memoranda.abl.understanding.date_fields import take_days, take_stays, take_times
 from memoranda.abl.understanding.extraction import SENTENCE_ENDS, Extraction, is_denied
@@ -122,6 +122,12 @@ class RuleReader:
         >>> RuleReader().find([guests], "5, no sorry, 6", now=now)
         {'guests': 6}
         """
+        values = self._find(fields, text, now=now)
+        asked = next((field for field in fields if field.asked), None)
+        answer = free_answer(asked.profile, utterance_of(text)) if asked is not None and not values else ""
+        return {asked.name: answer} if asked is not None and answer else values
+
+    def _find(self, fields: Sequence[FieldSpec], text: str, *, now: datetime) -> dict[str, Any]:
         values = extract(fields, text, now=now)
         turn = _TURN.search(text[:LONGEST])
         # Prose is kept whole, whatever it takes back.
