@@ -9,7 +9,7 @@ import pytest
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing.conformance import Capability, StoreConformance
 from memoranda.testing.conformance.base import ConformanceBase
-from memoranda.testing.conformance.lifetimes import ErasurePromises
+from memoranda.testing.conformance.facts import ErasurePromises
 from memoranda.testing.conformance.requests import AtOncePromises, BatchPromises
 
 

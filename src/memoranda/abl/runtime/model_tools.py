@@ -154,7 +154,7 @@ def _set_undeclared(turn: ActiveTurn, path: str, value: Any) -> str:
     known = [one.path for one in plan.model_variables]
     # Paths such as `user.…` are facts, which rules read and a model must not invent.
     if not path.isidentifier() or path in PREFIXES or plan.is_system(path):
-        return did_you_mean(path, known, otherwise="There is no such variable")
+        return did_you_mean(path, known, otherwise="The agent does not know this variable")
     if not plan.may_infer((path,)):
         return "a rule reads it, and it is neither gathered nor declared `INPUT: true`"
     turn.assign(path, value)

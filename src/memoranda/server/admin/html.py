@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -121,7 +121,8 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters.update(
+# jinja2 does not say the types of its filters and globals.
+_environment.filters.update(  # pyright: ignore[reportUnknownMemberType]
     json=as_json, preview=_preview, moment=_moment, stamp=_stamp, number=_number, sentence=_sentence
 )
-cast("dict[str, object]", _environment.globals).update(to=address, asset=_asset)
+_environment.globals.update(to=address, asset=_asset)  # pyright: ignore[reportUnknownMemberType]
