@@ -236,6 +236,30 @@ def test_a_look_behind_the_words(cli):
     assert "Knock 2." not in done.out
 
 
+WARNED = """AGENT: Doorman
+GOAL: "Count"
+CONSTRAINTS:
+  always:
+    - WARN LENGTH(input) < 5
+      ON_FAIL: "A long message."
+FLOW:
+  hall:
+    REASONING: false
+    ON_INPUT:
+      - ELSE:
+        RESPOND: "Well."
+"""
+
+
+def test_warnings_and_traces_of_an_agent_are_shown_beside_its_answers(cli, tmp_path):
+    (tmp_path / "warned.abl").write_text(WARNED)
+    plain = cli("run", str(tmp_path / "warned.abl"), "-m", "hello there")
+    assert (plain.out, "(warning A long message.: rule WARN LENGTH(input) < 5)" in plain.err) == ("Well.\n", True)
+    traced = cli("run", str(tmp_path / "warned.abl"), "-m", "hi", "--trace")
+    assert traced.out == "Well.\n"
+    assert "input hi\n" in traced.err and "chosen ELSE" in traced.err and "warning" not in traced.err
+
+
 def test_who_is_nobody_is_told_so(cli):
     assert "Without --user" in cli("run", "doorman.abl", input="").err
     assert "Nobody" not in cli("run", "doorman.abl", "--user", "ada", input="").err

@@ -61,6 +61,8 @@ class Persistent(msgspec.Struct, frozen=True):
     declared: bool = True
     sensitive: bool = False
     """Whether its value is hidden in traces and prompts."""
+    money: bool = False
+    """Whether it is an amount of money, which is stored with two digits after the point."""
 
 
 class Reads(Protocol):
@@ -141,7 +143,15 @@ def _persistent(variable: PersistentVariable, compile: Callable[[Any], Expressio
         variable.type,
         compile(variable.default) if variable.default else None,
         sensitive=variable.sensitive,
+        money=variable.type == "number" and variable.unit is not None and variable.unit.text.upper() in _CURRENCIES,
     )
+
+
+_CURRENCIES = frozenset(
+    "AED ARS AUD BRL CAD CHF CNY CZK DKK EUR GBP HKD HUF IDR ILS INR "
+    "MXN MYR NOK NZD PHP PLN SAR SEK SGD THB TRY TWD USD ZAR".split()
+)
+"""The codes of common currencies with cents."""
 
 
 def _paths_in_use(memory: Memory, document: Document) -> Iterable[str]:

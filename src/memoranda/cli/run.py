@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 app = group()
 
 _OPTIONS: dict[Kind, tuple[str, ...]] = {
-    "an agent": ("--message", "--project", "--session", "--vars", "--tools", "--agents"),
+    "an agent": ("--message", "--project", "--session", "--vars", "--tools", "--agents", "--trace"),
     "a machine": ("--input", "--machines", "--mode", "--budget-tokens", "--budget-model-calls", "--trace"),
     "a workflow": ("--message", "--input", "--thread", "--tools", "--workflows", "--trace"),
 }
@@ -117,7 +118,7 @@ def run(
         with showing_faults(desk):
             agent, missing = _load(desk, file, agents or [], tools=tools, model=model)
         conversation, opening = _begin(agent, session, user=user, project=project, vars=initial)
-        return _talk(desk, file, conversation, opening, message, missing)
+        return _talk(desk, file, conversation, opening, message, missing, trace=trace)
     from memoranda.cli.run_results import run_machine, run_workflow, show_result
 
     kit = equip(machines=machines, workflows=workflows, tools=tools, model=model)
@@ -131,13 +132,22 @@ def run(
 
 
 def _talk(
-    desk: Desk, file: str, session: Session, opening: Turn | None, message: list[str] | None, missing: list[str]
+    desk: Desk,
+    file: str,
+    session: Session,
+    opening: Turn | None,
+    message: list[str] | None,
+    missing: list[str],
+    *,
+    trace: bool,
 ) -> None:
     """Chat with an agent, or print its answers to messages; `missing` names its tools without a function."""
+    # Warnings are shown below; without a handler, logging would print them too.
+    logging.getLogger("memoranda.abl").addHandler(logging.NullHandler())
     if desk.out.json:
         lines = message if message is not None else (line.strip() for line in sys.stdin)
         return _answer_with_json(desk, session, opening, lines)
-    chat = Chat(desk, session, opening)
+    chat = Chat(desk, session, opening, traces=trace)
     if missing:
         beside = Path(file).with_name("tools.py")
         such = f", such as {beside}" if beside.exists() else ""
@@ -236,23 +246,29 @@ _STATUSES = {
 class Chat:
     """A chat in the terminal, with commands to inspect it."""
 
-    def __init__(self, desk: Desk, session: Session, turn: Turn | None) -> None:
-        """Take a session, and its opening if it is new."""
+    def __init__(self, desk: Desk, session: Session, turn: Turn | None, *, traces: bool = False) -> None:
+        """Take a session, and its opening if it is new; with `traces`, each turn is followed by its trace."""
         self.desk = desk
         self.session = session
         self.turn = turn
         self._speaker = session.agent
+        self._traces = traces
 
     def show(self, turn: Turn) -> None:
         """Print the messages of a turn, and its outcome."""
         self.turn = turn
         for message in turn.messages:
             self.desk.out.say(message)
+        for entry in turn.trace:
+            if entry.kind in ("warning", "stopped") and not self._traces:
+                self.desk.out.aside(f"({entry})")
         if turn.agent != self._speaker:
             self._speaker = turn.agent
             self.desk.out.aside(f"({turn.agent} speaks now)")
         elif turn.status in _STATUSES:
             self.desk.out.aside(_STATUSES[turn.status])
+        if self._traces:
+            self.desk.out.aside(str(turn.trace))
 
     def hear(self, text: str) -> None:
         """Send a message to the agent, and print its answer."""

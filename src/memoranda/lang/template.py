@@ -64,6 +64,9 @@ class CompiledTemplate:
         return self.closure(names, run or ExpressionRun())
 
 
+_CURRENCY_SIGNS = ("$", "€", "£", "¥")
+
+
 def _template(node: Template, to: Compilation) -> Closure:
     word, trimmed = to.dialect.word, node.trimmed
     if all(isinstance(part, Constant) for part in node.parts):
@@ -76,14 +79,24 @@ def _template(node: Template, to: Compilation) -> Closure:
             return text
 
         return repeat
-    parts = tuple((_constant_text(part), to.compile(part), isinstance(part, (Choice, Loop))) for part in node.parts)
+    amount = to.dialect.amount or word
+    before = ("", *(_constant_text(part) or "" for part in node.parts))
+    parts = tuple(
+        (
+            _constant_text(part),
+            to.compile(part),
+            isinstance(part, (Choice, Loop)),
+            amount if text.endswith(_CURRENCY_SIGNS) else word,
+        )
+        for part, text in zip(node.parts, before, strict=False)
+    )
 
     def render(names: Names, run: ExpressionRun) -> str:
         out: list[str] = []
-        for text, part, counted in parts:
+        for text, part, counted, show in parts:
             if text is None:
                 value = part(names, run)
-                text = value if type(value) is str else word(value)
+                text = value if type(value) is str else show(value)
             if not counted:
                 run.written += len(text)
                 if run.written > run.bounds.output:

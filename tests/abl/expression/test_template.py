@@ -33,7 +33,7 @@ INN: dict[str, Any] = {
         ("Hi {{name}}!", "Hi Ada!"),
         ("{{ name }}", "Ada"),
         ("{{room.view}} {{room.beds}}", "sea 2"),
-        ("Total: ${{fee}} (${{tax}} tax)", "Total: $336 ($36.5 tax)"),
+        ("Total: ${{fee}} (${{tax}} tax)", "Total: $336 ($36.50 tax)"),
         ("[{{unset}}{{nothing}}{{room.x.y}}]", "[]"),
         ("{{vip}} {{list}} {{room}}", 'true [1,"b",null] {"view":"sea","beds":2}'),
         ("{{offers.length}} {{offers[1].name}}", "2 Dune"),

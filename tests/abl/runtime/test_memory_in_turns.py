@@ -217,3 +217,28 @@ def test_grants_restrict_facts_that_are_not_declared(load: Any, memory: Memory) 
         )
         assert agent.start(user="ada").opening.messages == [said]
         assert ada.value("extra") is None
+
+
+def test_money_is_printed_and_stored_as_money(load: Any, memory: Memory) -> None:
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.spent
+              TYPE: number
+              UNIT: USD
+            - user.length
+              TYPE: number
+              UNIT: km
+        FLOW:
+          sum:
+            REASONING: false
+            SET: total = 299.97 * 1.12
+            SET: user.spent = total
+            SET: user.length = total
+            RESPOND: "${{total}}, {{total}}, {{user.spent}}, ${{3 * 100}}, €{{0.5 + 0.25 * 2}}, £{{35.5}}"
+        """
+    )
+    assert agent.start(user="ada").opening.messages == ["$335.97, 335.9664, 335.97, $300, €1, £35.50"]
+    ada = memory.scope(user="ada")
+    assert (ada.value("spent"), ada.value("length")) == (335.97, 299.97 * 1.12)

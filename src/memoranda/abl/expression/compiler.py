@@ -11,13 +11,12 @@ from typing import Any
 
 from memoranda.abl.expression.functions import FUNCTIONS, now
 from memoranda.abl.expression.parser import Place, parse_stretch
-from memoranda.abl.expression.semantics import BINARY, UNARY, index, member, truthy
+from memoranda.abl.expression.semantics import BINARY, UNARY, index, member, shown, shown_amount, truthy
 from memoranda.abl.expression.template import parse_template as _parse_template
 from memoranda.lang.diagnostics import Diagnostics, source_error
 from memoranda.lang.expression.compiler import MISSING, Expression
 from memoranda.lang.expression.dialect import DEFAULT_BOUNDS, Bounds, Dialect, ExpressionRun, Names, Resolve
 from memoranda.lang.expression.nodes import Node
-from memoranda.lang.expression.values import to_text
 from memoranda.lang.source import Excerpt, Source
 from memoranda.lang.template import WITH_TEMPLATES, CompiledTemplate, Template
 from memoranda.model.clock import Clock, Ids
@@ -34,7 +33,8 @@ def _match(names: Names, run: ExpressionRun) -> Any:
 
 ABL = Dialect(
     truthy=truthy,
-    word=to_text,
+    word=shown,
+    amount=shown_amount,
     unary=UNARY,
     binary=BINARY,
     member=member,

@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, cast
 
 from memoranda.lang.expression.dialect import exceeded
@@ -245,3 +246,33 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "/": divide,
     "%": modulo,
 }
+
+
+def shown(value: Any) -> str:
+    """Return a value as a template shows it: a computed number without the noise of binary fractions.
+
+    >>> shown(0.1 + 0.2), shown(299.97 * 1.12), shown(2.0), shown("0.30")
+    ('0.3', '335.9664', '2', '0.30')
+    """
+    return to_text(float(f"{value:.15g}")) if type(value) is float else to_text(value)
+
+
+def shown_amount(value: Any) -> str:
+    """Return a value after a currency sign: a fraction has two digits, rounded half up.
+
+    >>> shown_amount(299.97 * 1.12), shown_amount(336.0), shown_amount(35.5), shown_amount(7)
+    ('335.97', '336', '35.50', '7')
+    """
+    if type(value) is not float or not math.isfinite(value) or abs(value) >= _MOST_CENTS:
+        return shown(value)
+    amount = round_cents(value)
+    return str(amount) if amount != int(amount) else str(int(amount))
+
+
+_MOST_CENTS = 1e13
+"""From here on, a float has no exact cents."""
+
+
+def round_cents(value: float) -> Decimal:
+    """Return an amount of money with two digits after the point."""
+    return Decimal(f"{value:.15g}").quantize(Decimal("0.01"), ROUND_HALF_UP)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 import msgspec
 
 from memoranda.abl.document import Access, scope_of
+from memoranda.abl.expression.semantics import round_cents
 from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, StepError, field_at, with_field, without_field
 from memoranda.abl.runtime.plan import CompletePlan, Plan, RecallPlan, TriggerPlan
 from memoranda.abl.runtime.state import PathGrant
@@ -203,6 +205,11 @@ class SessionFacts:
         self.overlay.clear()
 
 
+def _exact(variable: Persistent, value: Any) -> Any:
+    """Return an amount of money without fractions of a cent; other values as they are."""
+    return float(round_cents(value)) if variable.money and type(value) is float and math.isfinite(value) else value
+
+
 class FrameFacts:
     """The persistent variables of one agent, with the access that its declarations and grants give it."""
 
@@ -306,6 +313,7 @@ class FrameFacts:
     def write(self, turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
         """Set a path, as `SET` does; None deletes it."""
         variable, below = self._resolve(variable, below)
+        value = _exact(variable, value)
         kind = "remove" if value is None else "put"
         self._change(turn, variable, below, kind, value, None, {"value": self.redact(variable, value)})
 
@@ -329,6 +337,7 @@ class FrameFacts:
             turn.note("skipped", variable.path, because="no value to remember")
             return
         variable, below = self._resolve(variable, below)
+        value = _exact(variable, value)
         appends = (
             not below
             and turn.behaviour.store_to_array == "append"

@@ -168,6 +168,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Names with a closure of their own, such as the current time."""
     compilers: Mapping[type[Node], Callable[[Any, Compilation], Closure]]
     """A compiler per kind of node; a language adds its own to `CORE` of the compiler."""
+    amount: Callable[[Any], str] | None = None
+    """Converts a value after a currency sign in a template to text; `word` without it."""
 
 
 def evaluation_error(message: str, hint: str = "") -> EvaluationFailed:
