@@ -85,6 +85,7 @@ reference: $(READY) ## generate the OpenAPI document, the sync client, the types
 	$(BIN)/python -m memoranda.client.generate
 	$(BIN)/python tools/async_types.py
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/abl_conformance.py
 
 fuzz: $(READY) ## the tests marked slow or deep, at full depth (ROUNDS=5: five times, with new random input each time)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \

@@ -30,6 +30,7 @@ def test_the_checklist_has_every_numbered_test_and_no_other() -> None:
     written = {
         (path.relative_to(ROOT).as_posix(), name)
         for path in (ROOT / "tests").rglob("test_*.py")
+        if path.parent != ROOT / "tests/abl/conformance"  # docs/languages/abl-conformance.md lists these
         for name in _TEST.findall(path.read_text(encoding="utf-8"))
     }
     listed = {test for _, _, tests in rows() for test in tests}
