@@ -1194,7 +1194,7 @@ def test_s0_65_search_before_comes_before_a_search(load: Any, memory: Memory) ->
 
 
 def test_s0_66_inject_context_makes_variables(load: Any, memory: Memory) -> None:
-    """`inject_context` puts the values of its paths into the session context as variables."""
+    """`inject_context` turns the values of its paths into variables of the session."""
     memory.scope(user="ada").set("boat", {"name": "Elsa", "length": 9})
     agent = load(
         """
@@ -2345,7 +2345,7 @@ def test_s0_112_an_error_blocks_and_runs_on_fail(load: Any, told: Any) -> None:
 
 
 def test_s0_113_a_warning_is_logged_and_not_sent(load: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Severity `warning` emits a warning event and continues; its message is logged, not sent."""
+    """Severity `warning` leaves a warning among the events, and the agent goes on; its message is logged, not sent."""
     agent = load(
         """
         MEMORY:

@@ -36,7 +36,7 @@ def test_s1_01_agents_have_two_kinds_of_memory(load: Any, memory: Memory) -> Non
 
 
 def test_s1_02_session_memory_holds_what_one_conversation_needs(load: Any, memory: Memory) -> None:
-    """Session memory holds collected values, flags and intermediate results, and is discarded with the session."""
+    """Session memory is for what the user gave, for marks and for results on the way, and goes with the session."""
     agent = load(
         """
         MEMORY:
@@ -310,7 +310,7 @@ def test_s1_14_per_session_is_initialized_and_cleared_with_the_session(load: Any
 
 
 def test_s1_15_per_step_starts_anew_in_each_step(load: Any) -> None:
-    """`per_step`: set to `INITIAL` at the start of each flow step, so that it adds up within one."""
+    """`per_step`: set to `INITIAL` whenever a step begins, so that it adds up within one step."""
     agent = load(
         """
         MEMORY:
@@ -395,13 +395,13 @@ def activations(load: Any, reset: str) -> list[str]:
 
 
 def test_s1_17_per_activation_starts_anew_when_an_agent_is_activated(load: Any) -> None:
-    """`per_activation`: set to `INITIAL` every time the agent becomes active, also when control comes back to it."""
+    """`per_activation`: set to `INITIAL` whenever its agent becomes active, also when control comes back to it."""
     assert activations(load, "per_activation")[4] == "1"
     assert activations(load, "per_session")[4] == "3"
 
 
 def test_s1_18_per_activation_starts_anew_when_the_same_agent_is_activated_again(load: Any) -> None:
-    """`per_activation` covers repeated activations of the same agent."""
+    """`per_activation` also applies when an agent is activated for a second time."""
     said = activations(load, "per_activation")
     assert (said[2], said[5]) == ("folder 1", "folder 1")
     said = activations(load, "per_session")
@@ -946,7 +946,7 @@ def test_s1_41_a_persistent_description_is_optional(load: Any, script: Any) -> N
 
 
 def test_s1_42_user_scope_is_for_one_user(load: Any) -> None:
-    """User scope: values are unique per authenticated user, also in the same project."""
+    """User scope: each signed-in user has values of their own, also in one project."""
     agent = load(
         """
         MEMORY:
@@ -1495,7 +1495,7 @@ def test_s1_64_a_trigger_stores_a_computed_object(load: Any, memory: Memory, clo
 
 
 def test_s1_65_remember_stores_and_recall_loads(load: Any, memory: Memory) -> None:
-    """Together, triggers store values when conditions are met, and recall loads them at a later event."""
+    """Together, a trigger stores a value once its condition holds, and a recall loads it at a later event."""
     agent = load(
         """
         MEMORY:
@@ -1831,7 +1831,7 @@ LOANS = {"list_loans": lambda: ["Emma"], "count_loans": lambda: 1}
 
 
 def test_s1_80_what_is_remembered_is_recalled_in_later_sessions(load: Any) -> None:
-    """Preferences stored during a conversation are recalled at the start of future sessions."""
+    """What one conversation stores is there when the next one begins."""
     agent = load(PATTERN, tools=LOANS)
     first = agent.start(user="ada")
     assert first.opening.text == "[] []"
@@ -2198,25 +2198,25 @@ def test_s1_98_sub_intents_clear_single_fields(load: Any) -> None:
           trip:
             REASONING: false
             GATHER:
-              - destination: required
+              - island: required
               - first_day:
                 type: date
               - last_day:
                 type: date
 
             SUB_INTENTS:
-              - INTENT: "change destination"
-                CLEAR: [destination]
+              - INTENT: "other island"
+                CLEAR: [island]
                 RESPOND: "Which island instead?"
-              - INTENT: "change dates"
+              - INTENT: "other days"
                 CLEAR: [first_day, last_day]
                 RESPOND: "Which days instead?"
 
-            COMPLETE_WHEN: destination AND first_day AND last_day
+            COMPLETE_WHEN: island AND first_day AND last_day
             THEN: sail
           sail:
             REASONING: false
-            RESPOND: "{{destination}}, {{first_day}} to {{last_day}}."
+            RESPOND: "{{island}}, {{first_day}} to {{last_day}}."
             ON_INPUT:
               - ELSE:
         """
@@ -2224,9 +2224,9 @@ def test_s1_98_sub_intents_clear_single_fields(load: Any) -> None:
     session = agent.start()
     session.say("Madeira")
     session.say("2027-05-01")
-    turn = session.say("I want to change the destination")
+    turn = session.say("We prefer some other island")
     assert (turn.messages[0], turn.step) == ("Which island instead?", "trip")
-    assert (session.vars.get("destination"), session.vars["first_day"]) == (None, "2027-05-01")
+    assert (session.vars.get("island"), session.vars["first_day"]) == (None, "2027-05-01")
     session.say("Gomera")
     assert session.say("2027-05-08").messages == ["Gomera, 2027-05-01 to 2027-05-08."]
 
@@ -2411,7 +2411,7 @@ def test_s1_108_a_cleared_field_is_asked_for_when_its_step_is_entered_again(load
 
 
 def test_s1_109_clear_in_a_sub_intent_asks_again(load: Any) -> None:
-    """`CLEAR` in a sub-intent, which resumes the same step, makes the step ask for the field again."""
+    """`CLEAR` in a sub-intent, which stays in its step, makes the step ask for the field again."""
     agent = load(
         """
         FLOW:
@@ -2436,7 +2436,7 @@ def test_s1_109_clear_in_a_sub_intent_asks_again(load: Any) -> None:
 
 
 def test_s1_110_clear_in_a_digression_asks_again(load: Any) -> None:
-    """`CLEAR` in a digression that resumes the same step makes the step ask for the field again."""
+    """`CLEAR` in a digression that returns to its step makes the step ask for the field again."""
     text = """
         FLOW:
           ask:
