@@ -2,7 +2,7 @@
 
 A block marked `abl` is a whole agent or a part of one; it is checked, and nothing may be wrong with it. A comment such
 as `<!-- words: step + actions -->` says what the table below it lists: the words of a level, together with those of
-groups that several levels share. What is read and not acted on stands behind the table, after "Accepted but ignored:".
+groups that several levels share. What is read and not acted on stands in one table for all levels.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ FORMS = {
     "path": "path",
     "integer": "integer",
     "boolean": "boolean",
+    "type": "type",
     "mapping": "map",
     "target": "target",
     "block": "block",
@@ -137,7 +138,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a comment says that a table lists, its rows, and the words behind it that are kept."""
+    """What a comment says that a table lists, its rows, and the words behind it that are kept, in other languages."""
 
     about: str
     rows: tuple[Row, ...]
@@ -187,19 +188,28 @@ class Listed(NamedTuple):
 
 
 def listed(table: Table) -> list[Listed]:
-    rows = [Listed(row.words, row.cells[1], True) for row in table.rows]
-    return [*rows, *(Listed((word,), "", False) for word in table.kept)]
+    return [Listed(row.words, row.cells[1], True) for row in table.rows]
+
+
+def without_effect(text: str) -> dict[str, list[Listed]]:
+    """Return the words of each level that are read and not acted on."""
+    words: dict[str, list[Listed]] = {}
+    for level, names, _ in (row.cells for row in tables(text)["without effect"].rows):
+        words.setdefault(level, []).extend(Listed((word,), "", False) for word in re.findall(r"`([^`]+)`", names))
+    return words
 
 
 def levels_of(text: str) -> dict[str, list[Listed]]:
     """Return the words that the page has for each level, those of the groups it shares included."""
     found = {about.removeprefix("words: "): table for about, table in tables(text).items() if about.startswith("words")}
     alone = {about: listed(table) for about, table in found.items() if "+" not in about}
+    inert = without_effect(text)
     words: dict[str, list[Listed]] = {}
     for about, table in found.items():
         level, *groups = (part.strip() for part in about.split("+"))
         if level in LEVELS:
-            words[level] = [*listed(table), *(word for group in groups for word in alone[group])]
+            shared = (word for group in groups for word in alone[group])
+            words[level] = [*listed(table), *shared, *inert.get(level, ())]
     return words
 
 
@@ -239,11 +249,11 @@ def test_the_reference_says_what_the_value_of_each_word_is(level: str) -> None:
 
 def test_a_table_that_lacks_a_word_or_invents_one_is_found() -> None:
     text = _text(REFERENCE)
-    assert "| `TTL` | text |" in text and "`MASK_CONFIG`" in text
+    assert "| `TTL` | text |" in text and "| escalate | `routing`" in text
     without = levels_of(text.replace("| `TTL` | text |", "| `TLT` | text |"))["remember"]
     assert [word.names[0] for word in without] == ["WHEN", "STORE", "TLT"]
-    kept = levels_of(text.replace("`MASK_CONFIG`", "`OTHER`"))["persistent variable"]
-    assert [word.names[0] for word in kept if not word.acted_on] == ["SENSITIVE_DISPLAY", "OTHER"]
+    kept = levels_of(text.replace("| escalate | `routing`", "| escalate | `OTHER`"))["escalate"]
+    assert [word.names[0] for word in kept if not word.acted_on] == ["OTHER", "on_human_complete", "connector"]
 
 
 def test_every_table_of_words_is_about_a_level_or_belongs_to_one() -> None:
@@ -271,7 +281,7 @@ def test_the_reference_has_every_function_with_its_arguments_and_no_other() -> N
         needed = sum("=" not in argument and argument != "…" for argument in given)
         documented[name] = (needed, None if "…" in given else len(given))
     assert documented == {name: (function.least, function.most) for name, function in FUNCTIONS.items()}
-    assert len(documented) == 36
+    assert len(documented) == 38
 
 
 def test_the_reference_has_every_choice_of_behaviour_with_its_default_and_no_other() -> None:
@@ -290,8 +300,9 @@ def test_the_reference_has_every_event_of_recall_and_no_other() -> None:
 
 def test_the_reference_has_every_rule_about_the_value_of_a_field() -> None:
     known: dict[str, Any] = validation._RULES  # pyright: ignore[reportPrivateUsage]
-    documented = [word for word in first_words("validate") if word != "message"]
-    assert len(documented) == len(first_words("validate")) - 1
+    # `range` is compiled to `min` and `max`.
+    documented = [word for word in first_words("validate") if word not in ("message", "range")]
+    assert len(documented) == len(first_words("validate")) - 2
     # Several names may stand for one rule, of which one is enough here.
     assert {known[name] for name in documented} == set(known.values())
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import msgspec
 
 from memoranda.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from memoranda.abl.checker.check import check_source
+from memoranda.abl.checker.outline import handoff_targets
 from memoranda.abl.compiler import DIGEST, compile_agent
 from memoranda.abl.document import Document
 from memoranda.abl.expression.compiler import evaluate
@@ -25,10 +28,10 @@ from memoranda.abl.tools.toolbox import Toolbox
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
 from memoranda.errors import Conflict, Hint, NotFound, NotInstalled, NotVerified, Refused, UsageError
-from memoranda.lang.diagnostics import Diagnostic, Diagnostics, source_error
+from memoranda.lang.diagnostics import Diagnostic, Diagnostics, did_you_mean, source_error
 from memoranda.lang.document import read_text
 from memoranda.lang.egress import LOCAL_EGRESS, EgressPolicy, egress_policy
-from memoranda.lang.source import digest_of
+from memoranda.lang.source import Source, digest_of
 from memoranda.model.names import check_label, require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -181,6 +184,19 @@ class Agent(program.Program[Plan, Kit]):
         """Replay the turns of a session without tools, models or writes."""
         return self.resume(id).replay()
 
+    def _note_unknown_agents(self) -> None:
+        """Warn about agents that a rule or a step hands over to and that are neither declared nor loaded."""
+        document, diagnostics = self.document, Diagnostics(Source(self.file, self.plan.source))
+        known = [*(handoff.to.text for handoff in document.handoffs), *self._peers]
+        for name in handoff_targets(document):
+            if name.text not in known:
+                hint = did_you_mean(
+                    name.text, known, otherwise="Declare it below `HANDOFF`, or load it with agents=[…]"
+                )
+                message = f"the agent {quote(name.text)} is neither declared in `HANDOFF` nor loaded"
+                diagnostics.warning("unknown_agent", message, name.span, hint=hint)
+        self.diagnostics = (*self.diagnostics, *diagnostics.sorted())
+
     def _setting(self) -> Setting:
         team = {name: agent._member for name, agent in self._peers.items()}
         return Setting(self._memory, team, self.behaviour, self._awake)
@@ -278,11 +294,31 @@ def load(
     ['Good evening.']
     """
     kit = _kit(tools, secrets, model, behaviour, egress)
-    team = [one if isinstance(one, Agent) else program.compile_program(Agent, one, kit, memory) for one in agents]
-    agent = program.compile_program(Agent, source, kit, memory)
-    agent.meet(team)
+    team: list[Agent] = []
+    for one in agents:
+        team.extend([one] if isinstance(one, Agent) else _compile_file(one, kit, memory))
+    agent, *others = _compile_file(source, kit, memory)
+    agent.meet([*team, *others])
+    for other in others:
+        other.meet([agent, *team, *others])
+    agent._note_unknown_agents()  # pyright: ignore[reportPrivateUsage]  # the same module
     register(memory, agent)
     return agent
+
+
+_NAME_OF_AGENT = re.compile(r"^(?:AGENT|SUPERVISOR)[ \t]*:", re.MULTILINE | re.IGNORECASE)
+
+
+def _compile_file(source: str | os.PathLike[str], kit: Kit, memory: Memory) -> list[Agent]:
+    """Compile the agents of a file, the first of which is the one that the file is about."""
+    file, text = read_text(source, endings=Agent.ENDINGS, name=Agent.UNNAMED)
+    starts = [found.start() for found in _NAME_OF_AGENT.finditer(text)] if not file.endswith((".yaml", ".yml")) else []
+    parts = [
+        # Line breaks instead of the agents above, so that diagnostics have the right lines.
+        (text[:start].count("\n") * "\n" if start else "") + text[start:end]
+        for start, end in pairwise([0, *starts[1:], len(text)])
+    ]
+    return [Agent(Agent.compile(part, file, kit), kit, memory=memory, file=file) for part in parts]
 
 
 def _kit(

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from memoranda.abl import document as abl
+from memoranda.abl.checker.outline import parts_of
 from memoranda.abl.document import Document, Remember
 from memoranda.abl.expression import compiler
-from memoranda.abl.expression.compiler import evaluate
+from memoranda.abl.expression.compiler import Masked, evaluate
 from memoranda.abl.keywords import TYPES, type_name
 from memoranda.abl.lines import unquote
-from memoranda.abl.programs import Programs
+from memoranda.abl.programs import JUDGED, JUDGEMENTS, Programs, uses
 from memoranda.abl.runtime.actions import (
     compile_call,
     compile_check,
     compile_clear,
+    compile_log,
     compile_respond,
     compile_set,
     compile_target,
@@ -55,13 +57,27 @@ from memoranda.abl.runtime.plan import (
     may_infer,
 )
 from memoranda.abl.runtime.reasoning_step import ReasoningAction
+from memoranda.abl.sections.actions import RANGE
 from memoranda.abl.understanding.fields import FieldSpec, Intent
-from memoranda.abl.variables import CATEGORY, SYSTEM, Declarations, Persistent
+from memoranda.abl.variables import CATEGORY, SYSTEM, Declarations, Mask, Persistent, mask_of
 from memoranda.errors import SourceError
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import Resolve
-from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, children, path_of, paths_read
+from memoranda.lang.expression.nodes import (
+    Binary,
+    Call,
+    Constant,
+    Index,
+    ListOf,
+    Logical,
+    Name,
+    Node,
+    Path,
+    children,
+    path_of,
+    paths_read,
+)
 from memoranda.lang.source import digest_of
 from memoranda.lang.template import CompiledTemplate, Template
 from memoranda.model.clock import parse_duration
@@ -77,6 +93,7 @@ class Compiler:
         self._resolve: Resolve | None = None
         self.declarations = Declarations(document, self.expression)
         self._resolve = self.declarations.resolve
+        self.masks = _masks(document)
         self.blocks: list[Block] = []
         self._steps = {step.name.text for step in document.flow.steps} if document.flow else set[str]()
         self._templates = {one.name.text: one.text for one in document.templates if one.text is not None}
@@ -99,9 +116,11 @@ class Compiler:
         return compiled
 
     def template(self, raw: Raw) -> CompiledTemplate:
-        """Compile a template."""
+        """Compile a template, which shows sensitive values only in part."""
         node = self.programs.node(raw)
         assert isinstance(node, Template), raw.text
+        if self.masks:
+            node = _without_sensitive_values(node, self.masks)
         return compiler.template(node, resolve=self._resolve)
 
     def agent_template(self, raw: Raw) -> CompiledTemplate | None:
@@ -193,7 +212,44 @@ _ACTIONS: dict[type[Any], Any] = {
     abl.Call: compile_call,
     abl.Check: compile_check,
     abl.Respond: compile_respond,
+    abl.Log: compile_log,
 }
+
+
+def _masks(document: Document) -> dict[Path, Mask]:
+    """Return what is shown of each sensitive field and path."""
+    memory = document.memory
+    found = {
+        tuple(fact.path.text.split(".")): mask_of(fact.path.text, fact.display, fact.mask)
+        for fact in (memory.persistent if memory else ())
+        if fact.sensitive
+    }
+    for part, _ in parts_of(document):
+        if isinstance(part, abl.Field) and part.sensitive:
+            found[(part.name.text,)] = mask_of(part.name.text, part.display, part.mask)
+    return found
+
+
+def _without_sensitive_values(node: Template, masks: Mapping[Path, Mask]) -> Template:
+    return msgspec.structs.replace(node, parts=tuple(_hide(part, masks) for part in node.parts))
+
+
+def _hide(node: Node, masks: Mapping[Path, Mask]) -> Node:
+    """Return a part of a template with masks around sensitive paths; conditions see the values themselves."""
+    if isinstance(node, Template):
+        return _without_sensitive_values(node, masks)
+    path = path_of(node)
+    if path is not None:
+        mask = next((masks[path[:end]] for end in range(len(path), 0, -1) if path[:end] in masks), None)
+        return node if mask is None else Masked(node.span, node, mask.show)
+    changed: dict[str, Any] = {}
+    for name in node.__struct_fields__:
+        value: Any = getattr(node, name)
+        if isinstance(value, Node) and name != "test":
+            changed[name] = _hide(value, masks)
+        elif type(value) is tuple and value and all(isinstance(item, Node) for item in cast("tuple[Any, ...]", value)):
+            changed[name] = tuple(_hide(item, masks) for item in cast("tuple[Node, ...]", value))
+    return msgspec.structs.replace(node, **changed) if changed else node
 
 
 DIGEST = 16
@@ -248,6 +304,8 @@ def compile_agent(document: Document, programs: Programs, source: str) -> Plan:
         guards=frozenset(to.guards),
         model_variables=_model_variables(to),
         categories=_categories(to),
+        sentences=_sentences(document, programs),
+        masks={path[0]: mask for path, mask in to.masks.items() if len(path) == 1},
     )
 
 
@@ -311,6 +369,12 @@ def _categories(to: Compiler) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reversed(found)))
 
 
+def _sentences(document: Document, programs: Programs) -> tuple[str, ...]:
+    nodes = (programs.node(use.raw) for use in uses(document) if use.place in JUDGED)
+    found = [node.at.value for node in nodes if isinstance(node, Index) and isinstance(node.at, Constant)]
+    return tuple(dict.fromkeys(str(text) for text in found))
+
+
 def _calls_first(node: abl.Handler) -> abl.Handler:
     """Move responses after the calls, whose results they may use."""
     body = node.body
@@ -372,7 +436,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
     block = to.empty_block()
     actions: list[Do] = []
     # What a step says before it waits for the user is a question, not a result.
-    prompts = has_gather or bool(node.on_input)
+    prompts = has_gather or bool(node.on_input or node.on_action)
     for action in body:
         prompts = prompts and not isinstance(action, abl.Call)
         if isinstance(action, abl.Gather):
@@ -389,7 +453,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
         name=node.name.text,
         when=to.optional(node.when),
         block=block,
-        on_input=to.branches(node.on_input, stays=True),
+        on_input=(*_compile_choices(to, node), *to.branches(node.on_input, stays=True)),
         sub_intents=compile_interruptions(to, node.sub_intents),
         digressions=compile_interruptions(to, node.digressions),
         on_error=compile_errors(to, node.on_error),
@@ -400,13 +464,37 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
     )
 
 
+def _compile_choices(to: Compiler, node: abl.Step) -> tuple[BranchPlan, ...]:
+    """Compile `ON_ACTION` to branches that are taken when the user says the id, the value or the label of a choice."""
+    shown = [choice for action in node.body if isinstance(action, abl.Respond) for choice in action.choices]
+    branches: list[BranchPlan] = []
+    for handler in node.on_action:
+        id = handler.action.text
+        words = {id, *(word for choice in shown if choice.id and choice.id.text == id for word in _words(choice))}
+        listed = ListOf(handler.span, tuple(Constant(handler.span, word.casefold()) for word in sorted(words)))
+        said = Call(handler.span, "LOWER", (Call(handler.span, "TRIM", (Name(handler.span, "input"),)),))
+        condition: Node = Binary(handler.span, "in", said, listed)
+        further = to.programs.node(handler.condition) if handler.condition else None
+        if further is not None:
+            condition = Logical(handler.span, "and", (condition, further))
+        block = to.block(handler.body, handler.then, stays=handler.then is None)
+        branches.append(BranchPlan(compiler.expression(condition, resolve=to.declarations.resolve), block, id))
+    return tuple(branches)
+
+
+def _words(choice: abl.Choice) -> Iterable[str]:
+    return (raw.text for raw in (choice.value, choice.label) if raw is not None)
+
+
 def _reasoning(to: Compiler, node: abl.Step) -> ReasoningAction:
+    # With a goal of its own, the instructions of the step are rules for it.
+    rules = (*node.step_constraints, *((node.instructions,) if node.goal and node.instructions else ()))
     return ReasoningAction(
-        goal=to.text(node.goal),
+        goal=to.text(node.goal or node.instructions),
         tools=tuple(tool.text for tool in node.available_tools) or None,
         exit_when=to.optional(node.exit_when),
         max_turns=node.max_turns or 10,
-        constraints=tuple(to.template(rule) for rule in node.step_constraints),
+        constraints=tuple(to.template(rule) for rule in rules),
     )
 
 
@@ -493,10 +581,12 @@ def compile_field(to: Compiler, node: abl.Field) -> FieldPlan:
     """Compile a field: how to find it in the user's words, how to ask for it, and its validation."""
     name = node.name.text
     slot = to.declarations.session.get(name)
-    rules = {argument.name.text.casefold(): _literal(argument.value) for argument in node.validate}
+    rules = _field_rules(node)
     options = tuple(option.text for option in node.options)
-    if not options and isinstance(rules.get("enum"), list):
-        options = tuple(str(option) for option in rules["enum"])
+    listed = rules.get("enum")
+    if not options and listed:
+        listed = [option.strip() for option in listed.split(",")] if isinstance(listed, str) else listed
+        options = tuple(str(option) for option in listed)
     kind = _type(node.type.text) if node.type else slot.type if slot else None
     wanted = FieldSpec(
         name=name,
@@ -515,15 +605,36 @@ def compile_field(to: Compiler, node: abl.Field) -> FieldPlan:
         prompt=to.text(node.prompt),
         default=to.optional(node.default),
         validation=to.optional(node.validation),
+        sentence=_sentence(to, node.validation),
         rules=rules,
+        retry_prompt=to.text(node.retry_prompt),
         depends_on=tuple(other.text for other in node.depends_on),
         active_when=to.optional(node.active_when),
         asks=node.prompt_mode == "ask",
         infer=node.infer,
-        description=" ".join(hint.text for hint in node.hints),
+        description=" ".join(raw.text for raw in (*((node.description,) if node.description else ()), *node.hints)),
     )
     to.fields.setdefault(name, field)
     return field
+
+
+def _sentence(to: Compiler, raw: Raw | None) -> str:
+    """Return a validation that is not an expression, for the model."""
+    return raw.text if raw is not None and to.programs.node(raw) is None else ""
+
+
+def _field_rules(node: abl.Field) -> dict[str, Any]:
+    rules: dict[str, Any] = {}
+    for argument in node.validate:
+        name, value = argument.name.text.casefold(), _literal(argument.value) if argument.value.text else True
+        bounds = RANGE.fullmatch(argument.value.text.strip("[]\"' ")) if name == "range" else None
+        if bounds:
+            rules |= {"min": float(bounds[1]), "max": float(bounds[2])}
+        else:
+            rules[name] = value
+    if node.pattern is not None:
+        rules["pattern"] = node.pattern.text
+    return rules
 
 
 def _type(written: str) -> str:
@@ -641,6 +752,7 @@ def _failure(to: Compiler, node: abl.OnFail, condition: Raw) -> FailurePlan:
         goto=Transition("step", node.goto.text) if node.goto else None,
         retry=node.retry,
         then=node.then,
+        reason=to.text(node.reason),
     )
 
 
@@ -672,6 +784,7 @@ def compile_handoff(to: Compiler, number: int, node: abl.Handoff) -> HandoffPlan
         returns=node.returns or back is not None,
         action=back.action if back else None,
         handler=back.handler.text if back and back.handler else None,
+        instruction=_instruction(to, back),
         map=_targets(to, back.map) if back else (),
         set=tuple((compile_target(to, name), value) for name, value in to.pairs(back.set)) if back else (),
         on_failure=failure,
@@ -679,6 +792,13 @@ def compile_handoff(to: Compiler, number: int, node: abl.Handoff) -> HandoffPlan
         by_words=_is_about_words(to, node.when),
         model_decides=_model_decides(to, node.when),
     )
+
+
+def _instruction(to: Compiler, back: abl.OnReturn | None) -> str:
+    """Return what a model is told after a return: a text of `ON_RETURN` that names no handler."""
+    handler = back.handler if back else None
+    known = {one.name.text for one in to.document.return_handlers}
+    return handler.text if handler is not None and handler.text not in known else ""
 
 
 def _is_about_words(to: Compiler, when: Raw | None) -> bool:
@@ -689,7 +809,7 @@ def _is_about_words(to: Compiler, when: Raw | None) -> bool:
 def _model_decides(to: Compiler, when: Raw | None) -> bool:
     """Say whether a condition is about nothing but what the user wants."""
     node = to.programs.node(when) if when is not None else None
-    return node is not None and all(path[0] in ("input", "intent") for path, _ in paths_read(node))
+    return node is not None and all(path[0] in ("input", "intent", JUDGEMENTS) for path, _ in paths_read(node))
 
 
 def _context(to: Compiler, node: abl.Context | None) -> ContextPlan:
@@ -712,12 +832,14 @@ def _on_failure(to: Compiler, raw: Raw | None) -> tuple[str, CompiledTemplate | 
     word = raw.text.partition(" ")[0].casefold()
     if word in ("continue", "escalate", "retry") and not raw.literal:
         return word, None
-    return "respond", to.template(raw)
+    return "respond", None if raw.text.casefold() == "respond" else to.template(raw)
 
 
 def compile_delegate_plan(to: Compiler, number: int, node: abl.Delegate) -> DelegatePlan:
     """Compile a delegation."""
     failure, message = _on_failure(to, node.on_failure)
+    if node.failure_message is not None:
+        failure, message = failure or "respond", to.template(node.failure_message)
     return DelegatePlan(
         number=number,
         agent=node.agent.text,
@@ -729,6 +851,9 @@ def compile_delegate_plan(to: Compiler, number: int, node: abl.Delegate) -> Dele
         purpose=to.text(node.purpose),
         on_failure=failure,
         failure_message=message,
+        retries=node.retries,
+        seconds=parse_duration(node.timeout.text) if node.timeout else None,
+        use_result=to.text(node.use_result),
     )
 
 

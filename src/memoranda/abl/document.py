@@ -58,7 +58,8 @@ class PersistentVariable(SourceNode, frozen=True):
     default: Raw | None = None
     description: Raw | None = None
     sensitive: bool = False
-    kept: tuple[Line, ...] = ()
+    display: str | None = None
+    mask: tuple[Argument, ...] = ()
 
     @property
     def scope(self) -> MemoryScope:
@@ -125,6 +126,8 @@ class OnFail(SourceNode, frozen=True):
     goto: Raw | None = None
     retry: bool = False
     then: str | None = None
+    reason: Raw | None = None
+    """Why a person is called."""
 
 
 class Rule(SourceNode, frozen=True):
@@ -216,11 +219,27 @@ class Check(SourceNode, frozen=True):
     on_fail: tuple[Branch, ...] = ()
 
 
+class Choice(SourceNode, frozen=True):
+    """A button, or an option of a list, that is shown below a message."""
+
+    label: Raw
+    id: Raw | None = None
+    value: Raw | None = None
+
+
 class Respond(SourceNode, frozen=True):
     """A message to the user: a template, or with `named` the name of one of the agent's templates."""
 
     text: Raw
     named: bool = False
+    choices: tuple[Choice, ...] = ()
+
+
+class Log(SourceNode, frozen=True):
+    """An entry for the trace: a text, or the names of variables."""
+
+    text: Raw | None = None
+    names: tuple[Raw, ...] = ()
 
 
 class Present(SourceNode, frozen=True):
@@ -238,7 +257,15 @@ class Field(SourceNode, frozen=True):
     type: Raw | None = None
     default: Raw | None = None
     validation: Raw | None = None
+    """A condition, or a sentence that only a model can judge."""
+    pattern: Raw | None = None
+    """A regular expression that the value must match."""
     validate: tuple[Argument, ...] = ()
+    retry_prompt: Raw | None = None
+    sensitive: bool = False
+    display: str | None = None
+    mask: tuple[Argument, ...] = ()
+    description: Raw | None = None
     options: tuple[Raw, ...] = ()
     hints: tuple[Raw, ...] = ()
     depends_on: tuple[Raw, ...] = ()
@@ -324,6 +351,7 @@ class Step(SourceNode, frozen=True):
     exit_when: Raw | None = None
     max_turns: int | None = None
     step_constraints: tuple[Raw, ...] = ()
+    instructions: Raw | None = None
     kept: tuple[Line, ...] = ()
 
 
@@ -343,7 +371,7 @@ class Flow(SourceNode, frozen=True):
         return first.text if first else next((step.name.text for step in self.steps), None)
 
 
-Action = Set | Clear | Transform | Call | Check | Respond | Present | Gather | Consult
+Action = Set | Clear | Transform | Call | Check | Respond | Log | Present | Gather | Consult
 
 
 # --- tools ------------------------------------------------------------------------------------------------------
@@ -369,6 +397,8 @@ class Tool(SourceNode, frozen=True):
     endpoint: Raw | None = None
     method: str | None = None
     headers: tuple[Argument, ...] = ()
+    auth: str | None = None
+    auth_config: tuple[Argument, ...] = ()
     query_params: tuple[Argument, ...] = ()
     body: Raw | None = None
     timeout: int | None = None
@@ -433,6 +463,8 @@ class Delegate(SourceNode, frozen=True):
     use_result: Raw | None = None
     timeout: Raw | None = None
     on_failure: Raw | None = None
+    failure_message: Raw | None = None
+    retries: int = 1
     kept: tuple[Line, ...] = ()
 
 
@@ -526,3 +558,5 @@ class Document(SourceNode, frozen=True):
     templates: tuple[NamedTemplate, ...] = ()
     body: Step | None = None
     kept: tuple[Line, ...] = ()
+    peers: tuple[Document, ...] = ()
+    """The other agents of the same file."""

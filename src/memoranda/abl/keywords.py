@@ -1,7 +1,7 @@
 """The keyword tables of ABL: a table per place, a row per keyword.
 
 Parser, formatter, documentation tests and spelling suggestions read these rows. A keyword that is not acted on belongs
-to a part that is not run here (voice, rich content, NLU…): it is parsed and kept, and a note says so.
+to a part that is not run here (voice, rich content, NLU…): it is parsed and kept, and a warning says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 Kind = Literal[
     "text",  # prose; quotes around it are taken off
@@ -23,6 +24,7 @@ Kind = Literal[
     "integer",
     "boolean",
     "choice",  # one of `choices`
+    "type",  # the type of a variable: one of `TYPES`, also with what it holds: object[], array<string>
     "mapping",  # name: expression, one per line or as {a: b}
     "target",  # a step, or COMPLETE, ESCALATE, HANDOFF Agent
     "block",  # lines of the level `below`
@@ -82,6 +84,8 @@ RULES = ("REQUIRE", "LIMIT", "RESTRICT", "WARN")
 STRATEGIES = ("llm", "pattern", "hybrid", "auto", "ml")
 BACKOFFS = ("fixed", "linear", "exponential")
 PRIORITIES = ("low", "medium", "high", "critical")
+DISPLAYS = ("redact", "mask", "replace")
+PROCESSES = ("regex", "code", "llm")
 RETURN_ACTIONS = ("continue", "resume_intent")
 RETIRED_EVENTS = {
     "ON_START": "session:start",
@@ -96,7 +100,20 @@ MISPLACED = {
 }
 """Hints for keywords that are often put at the wrong level, by level and keyword."""
 
-_CHANNEL = _inert("VOICE", "RICH_CONTENT", "FORMATS", "ACTIONS", "MESSAGE_KEY", meaning="a reply in another form")
+_FORMS = (
+    *("VOICE", "VOICE INSTRUCTIONS", "BARGE_IN", "STREAMING", "RICH_CONTENT", "FORMATS", "CAROUSEL", "QUICK_REPLIES"),
+    "MESSAGE_KEY",
+)
+_CHANNEL = (
+    Keyword("ACTIONS", "anything", "Choices that are shown below the message above", below="element"),
+    *_inert(*_FORMS, meaning="a reply in another form"),
+)
+_PEOPLE = Keyword("DESCRIPTION", "text", "What it is, for people")
+_SENSITIVE = (
+    Keyword("SENSITIVE", "boolean", "Whether its value is hidden in traces, prompts and messages"),
+    Keyword("SENSITIVE_DISPLAY", "choice", "What is shown of it, redact unless said", choices=DISPLAYS),
+    Keyword("MASK_CONFIG", "mapping", "showFirst, showLast and char, for mask"),
+)
 
 _STATE = (
     Keyword("SET", "anything", "Assign expressions to variables", repeatable=True),
@@ -117,7 +134,8 @@ _CALL = (
     ),
     Keyword("ON_RESULT", "list", "Choose by the result of the call, first match wins", repeatable=True, below="branch"),
 )
-_RESPOND = Keyword("RESPOND", "template", "Say something to the user", repeatable=True)
+_RESPOND = Keyword("RESPOND", "template", "Say something to the user", repeatable=True, below="reply")
+_LOG = Keyword("LOG", "anything", "Text or names of variables for the trace", repeatable=True)
 _THEN = Keyword("THEN", "target", "Where to go next")
 _ACTIONS = (
     *_STATE,
@@ -125,10 +143,23 @@ _ACTIONS = (
     *_CALL,
     Keyword("CHECK", "condition", "A condition that must hold for the step to go on", repeatable=True),
     _RESPOND,
+    _LOG,
     Keyword("PRESENT", "template", "Shown before the question of GATHER"),
     Keyword("GATHER", "anything", "Collect values from the user", below="gather"),
+    Keyword("COLLECT", "names", "Short for GATHER with these fields"),
+    Keyword("PROMPT", "template", "Question for COLLECT"),
     Keyword("DELEGATE", "name", "Ask another agent"),
 )
+
+_REACH = (
+    Keyword("headers", "mapping", "Headers of an http tool"),
+    Keyword("auth", "text", "How an http tool proves who calls"),
+    Keyword("auth_config", "mapping", "What `auth` needs"),
+    Keyword("timeout", "integer", "Milliseconds until it failed"),
+    Keyword("retry", "integer", "How often to try again"),
+    Keyword("retry_delay", "integer", "Milliseconds between"),
+)
+"""Keywords of a tool that may also be written once, for all tools."""
 
 _LEVELS = (
     Level(
@@ -150,7 +181,7 @@ _LEVELS = (
             Keyword("MEMORY", "block", "Variables, remember triggers and recall instructions", below="memory"),
             Keyword("CONSTRAINTS", "block", "Business rules", below="rule"),
             Keyword("FLOW", "block", "Steps", below="flow"),
-            Keyword("TOOLS", "block", "Signatures of tools and how they are reached", below="tool"),
+            Keyword("TOOLS", "block", "Signatures of tools and how they are reached", below="tools"),
             Keyword("GATHER", "anything", "Values to collect from the user", below="gather"),
             Keyword("HANDOFF", "list", "Other agents that take over", below="handoff"),
             Keyword("DELEGATE", "list", "Other agents that are asked", below="delegate"),
@@ -167,6 +198,7 @@ _LEVELS = (
                 *("LOOKUP_TABLES", "ATTACHMENTS", "DESTINATIONS", "TRANSFER_FLOW_POLICIES", "CONVERSATION"),
                 *("BEHAVIOR_PROFILES", "USE_BEHAVIOR_PROFILE", "VOICE", "AGENTS", "ROUTING", "STATE", "POLICIES"),
                 *("COMMUNICATION", "BEHAVIOR", "DEFAULTS", "METADATA", "IMPORTS", "IMPORT"),
+                *("USE BEHAVIOR_PROFILE", "HANDOFF_PROTOCOL"),
                 meaning="a part that is not run here",
             ),
         ),
@@ -198,11 +230,12 @@ _LEVELS = (
         "below a variable of `session`",
         (
             Keyword("NAME", "name", "Its name, instead of the bare name"),
-            Keyword("TYPE", "choice", "Type of its value", choices=TYPES),
+            Keyword("TYPE", "type", "Type of its value"),
             Keyword("DESCRIPTION", "text", "What it is for"),
-            Keyword("INITIAL", "expression", "Value it begins with, null unless said"),
+            Keyword("INITIAL", "expression", "Value it begins with, null unless said", aliases=("DEFAULT",)),
             Keyword("RESET", "choice", "When it begins anew, per_session unless said", choices=RESETS),
             Keyword("INPUT", "boolean", "Whether callers may set it, false unless said"),
+            *_inert("SOURCE", meaning="where a value comes from"),
         ),
     ),
     Level(
@@ -212,12 +245,11 @@ _LEVELS = (
             Keyword("PATH", "path", "Its path, instead of the bare path", aliases=("NAME",)),
             Keyword("SCOPE", "choice", "Whose fact it is; the path says it unless said", choices=SCOPES),
             Keyword("ACCESS", "choice", "What the agent may do with it", choices=ACCESSES),
-            Keyword("TYPE", "choice", "Type of its value", choices=TYPES),
+            Keyword("TYPE", "type", "Type of its value"),
             Keyword("UNIT", "text", "Unit of its value, for people"),
             Keyword("DEFAULT", "expression", "Value while no fact exists", aliases=("DEFAULT_VALUE",)),
             Keyword("DESCRIPTION", "text", "What it is for"),
-            Keyword("SENSITIVE", "boolean", "Whether it is to be kept from view"),
-            *_inert("SENSITIVE_DISPLAY", "MASK_CONFIG", meaning="how a sensitive value is shown"),
+            *_SENSITIVE,
         ),
     ),
     Level(
@@ -252,7 +284,8 @@ _LEVELS = (
             Keyword("BEFORE", "text", "The checkpoint: calling a tool, or returning results"),
             Keyword("ON_FAIL", "anything", "What a broken rule does", below="failure"),
             Keyword("SEVERITY", "choice", "error unless said; or write WARN", choices=("error", "warning")),
-            *_inert("DESCRIPTION", "NAME", meaning="words about the rule"),
+            _PEOPLE,
+            Keyword("NAME", "text", "Its name, for people"),
         ),
     ),
     Level(
@@ -265,6 +298,7 @@ _LEVELS = (
             Keyword("RETRY", "boolean", "Run the step again"),
             Keyword("THEN", "choice", "What follows the collecting", choices=("continue", "retry")),
             Keyword("HANDOFF", "name", "Agent that takes over"),
+            Keyword("ESCALATE", "template", "Call a person, for this reason"),
         ),
     ),
     Level(
@@ -297,9 +331,14 @@ _LEVELS = (
             Keyword("EXIT_WHEN", "condition", "When the model is done"),
             Keyword("MAX_TURNS", "integer", "Turns the model has, 10 unless said"),
             Keyword("STEP_CONSTRAINTS", "texts", "Rules for the model in this step"),
-            Keyword("ON_ACTION", "list", "What follows a button", below="action handler", acted_on=False),
+            Keyword("INSTRUCTIONS", "template", "Instructions for the model in this step", aliases=("BEHAVIOR",)),
+            Keyword("ON_ACTION", "list", "What follows a choice of ACTIONS", below="action handler"),
             *_CHANNEL,
-            *_inert("DESCRIPTION", "ATTACHMENTS", "AWAIT_ATTACHMENT", "HUMAN_APPROVAL", meaning="not run here"),
+            _PEOPLE,
+            *_inert(
+                *("ATTACHMENTS", "AWAIT_ATTACHMENT", "HUMAN_APPROVAL", "SECURE_INPUT", "RESOLVE_SIP_DESTINATION"),
+                meaning="not run here",
+            ),
         ),
     ),
     Level(
@@ -309,16 +348,31 @@ _LEVELS = (
             Keyword("IF", "condition", "The branch is taken when this holds", aliases=("CONDITION",)),
             Keyword("ELSE", "anything", "The branch is taken when no other was"),
             *_ACTIONS,
-            _THEN,
+            Keyword("THEN", "target", "Where to go next", aliases=("GOTO",)),
             *_CHANNEL,
         ),
+    ),
+    Level("reply", "below `RESPOND`", _CHANNEL),
+    Level(
+        "element",
+        "in an item of `ACTIONS`",
+        (
+            Keyword("id", "text", "Its name, for ON_ACTION"),
+            Keyword("type", "text", "button, select or input"),
+            Keyword("label", "text", "What is shown", aliases=("BUTTON", "SELECT", "INPUT", "title")),
+            Keyword("value", "text", "What the choice means"),
+            Keyword("description", "text", "What is shown with it"),
+            Keyword("options", "list", "The choices of a select", below="element"),
+            *_inert("inputType", "placeholder", "required", "url", meaning="how it is drawn"),
+        ),
+        open=True,
     ),
     Level(
         "call",
         "below `CALL`",
         (
             Keyword("TOOL", "name", "Tool to call, instead of its name after CALL"),
-            Keyword("WITH", "mapping", "Arguments by name"),
+            Keyword("WITH", "mapping", "Arguments by name", aliases=("call_with",)),
             Keyword("AS", "name", "Variable that gets the result"),
             *(keyword for keyword in _CALL if keyword.name.startswith("ON_")),
         ),
@@ -342,6 +396,8 @@ _LEVELS = (
         (
             Keyword("fields", "anything", "The fields, next to other keywords of GATHER", below="field"),
             Keyword("strategy", "choice", "How values are found in the user's words", choices=STRATEGIES),
+            *_inert("prompt", "message_key", meaning="not run here"),
+            *_inert("validation_style", "confirmation", "field_overrides", meaning="a part of a behaviour profile"),
         ),
     ),
     Level(
@@ -355,6 +411,8 @@ _LEVELS = (
             Keyword("default", "expression", "Value when none is given"),
             Keyword("validation", "text", "Expression the value must fulfil"),
             Keyword("validate", "anything", "min, max, enum, email, pattern…"),
+            Keyword("validation_process", "choice", "How `validation` is to be read", choices=PROCESSES),
+            Keyword("retry_prompt", "template", "What is said about a value that is not valid"),
             Keyword("options", "names", "Values to choose from", aliases=("enum", "values")),
             Keyword("extraction_hints", "texts", "Hints for finding the value"),
             Keyword("depends_on", "names", "Fields that must be there before"),
@@ -367,7 +425,14 @@ _LEVELS = (
             Keyword("range", "boolean", "Whether it is a range"),
             Keyword("list", "boolean", "Whether there may be several"),
             Keyword("prompt_mode", "choice", "Whether to ask for it", choices=("ask", "extract_only")),
-            *_inert("semantics", "description", "sensitive", "voice", "rich_content", "lookup", meaning="not run here"),
+            *(replace(keyword, name=keyword.name.lower()) for keyword in _SENSITIVE),
+            Keyword("description", "text", "What it is; the model is told"),
+            *_inert(
+                *("semantics", "voice", "rich_content", "lookup", "max_retries", "preferences", "transient"),
+                *("extraction_pattern", "extraction_group", "entity_ref", "message_key", "satisfied_by", "pii_type"),
+                *("category", "allowed_mime_types", "max_file_size", "processing", "strategy", "skip"),
+                meaning="not run here",
+            ),
         ),
         open=True,
     ),
@@ -401,19 +466,23 @@ _LEVELS = (
             Keyword("HANDOFF", "name", "Agent that takes over"),
             Keyword("DO", "list", "Actions in order", below="branch"),
             *_CHANNEL,
+            *_inert("RETURN", "ON_RETURN", meaning="not run here"),
         ),
     ),
     Level(
         "action handler",
         "in an item of `ON_ACTION`",
         (
-            Keyword("ACTION", "text", "Id of the button", required=True),
+            Keyword("ACTION", "text", "Id of the choice", required=True, aliases=("ACTION_ID",)),
             Keyword("CONDITION", "condition", "And only then"),
             _RESPOND,
             *_STATE,
             *_CALL,
-            _THEN,
+            Keyword("THEN", "target", "Where to go next", aliases=("GOTO", "TRANSITION")),
+            Keyword("HANDOFF", "name", "Agent that takes over"),
+            _LOG,
             *_CHANNEL,
+            *_inert("DO", "COMPLETE", "DELEGATE", meaning="not run here"),
         ),
     ),
     Level(
@@ -423,6 +492,7 @@ _LEVELS = (
             Keyword("TYPE", "text", "The error, where handlers are a list"),
             Keyword("SUBTYPES", "names", "Kinds of that error", aliases=("SUBTYPE",)),
             _RESPOND,
+            _LOG,
             *_STATE,
             Keyword("RETRY", "integer", "How often to try again"),
             Keyword("RETRY_DELAY", "integer", "Milliseconds between"),
@@ -430,6 +500,7 @@ _LEVELS = (
             Keyword("RETRY_MAX_DELAY", "integer", "Milliseconds at most"),
             _THEN,
             Keyword("HANDOFF_TARGET", "name", "Agent for THEN: HANDOFF"),
+            Keyword("ESCALATE", "template", "Call a person, for this reason; short for THEN: ESCALATE"),
             Keyword("BACKTRACK_TO", "name", "Step for THEN: backtrack"),
             *_CHANNEL,
         ),
@@ -445,7 +516,19 @@ _LEVELS = (
             Keyword("CONTINUE", "boolean", "In a return handler: wait for the next words of the user"),
             Keyword("RESUME_INTENT", "boolean", "In a return handler: take up the user's last words again"),
             *_CHANNEL,
+            *_inert("SET_INTERACTION_LANGUAGE", "CLEAR_INTERACTION_LANGUAGE", meaning="not run here"),
         ),
+    ),
+    Level(
+        "tools",
+        "below `TOOLS`",
+        (
+            Keyword("base_url", "text", "What precedes the endpoints that begin with a slash"),
+            *_REACH,
+            *_inert("file", "HIDE", "ADD", meaning="tools of another file"),
+            *_inert("rate_limit", meaning="not run here"),
+        ),
+        open=True,
     ),
     Level(
         "tool",
@@ -453,19 +536,27 @@ _LEVELS = (
         (
             Keyword("name", "name", "Its name, instead of a signature"),
             Keyword("description", "text", "What it does"),
-            Keyword("parameters", "anything", "Its parameters in detail"),
+            Keyword("parameters", "anything", "Its parameters in detail", aliases=("params",)),
             Keyword("returns", "anything", "What it returns, instead of a signature"),
             Keyword("type", "text", "http, or how else it is reached"),
             Keyword("endpoint", "text", "Address of an http tool", aliases=("url",)),
             Keyword("method", "text", "Method of an http tool"),
-            Keyword("headers", "mapping", "Headers of an http tool"),
             Keyword("query_params", "mapping", "Query of an http tool"),
             Keyword("body_template", "template", "Body of an http tool", aliases=("body",)),
-            Keyword("timeout", "integer", "Milliseconds until it failed"),
-            Keyword("retry", "integer", "How often to try again"),
-            Keyword("retry_delay", "integer", "Milliseconds between"),
+            *_REACH,
             *_inert(
-                *("hints", "auth", "auth_config", "auth_profile", "retry_policy", "body_type", "body_mode"),
+                *(
+                    "hints",
+                    "side_effects",
+                    "confirm",
+                    "auth_profile",
+                    "retry_policy",
+                    "body_type",
+                    "body_mode",
+                    "async",
+                    "on_error",
+                ),
+                *("server_tool", "entrypoint", "memory_mb", "callback_url_field", "timeout_seconds", "context_access"),
                 *("body_schema", "use_body_schema", "request_variants", "rate_limit", "circuit_breaker", "protocol"),
                 *("server", "tool", "runtime", "code", "code_file", "memory", "function", "workflow", "index"),
                 *("confirmation", "on_result", "store_result", "compact_result", "sensitive", "pii_access"),
@@ -484,15 +575,17 @@ _LEVELS = (
             Keyword("CONTEXT", "block", "What it is told", below="context"),
             Keyword("RETURN", "boolean", "Whether control comes back", aliases=("EXPECT_RETURN", "RETURNS")),
             Keyword("ON_RETURN", "anything", "What follows then", below="on return"),
+            Keyword("MAP", "mapping", "Values that come back, without ON_RETURN"),
             Keyword("ON_FAILURE", "text", "CONTINUE, ESCALATE or RESPOND when the agent cannot be reached"),
             Keyword("pass", "names", "Values that go along, without CONTEXT"),
             Keyword("summary", "template", "What happened so far, without CONTEXT"),
             Keyword("history", "anything", "How much of the conversation goes along, without CONTEXT"),
             *_inert(
-                *("ASYNC", "ASYNC_TIMEOUT", "TIMEOUT", "REMOTE", "LOCATION", "ENDPOINT", "PROTOCOL", "DESCRIPTION"),
+                *("ASYNC", "ASYNC_TIMEOUT", "asyncTimeout", "TIMEOUT", "REMOTE", "LOCATION", "ENDPOINT", "PROTOCOL"),
                 *("RESPOND", "FLAGS", "EXPERIENCE_MODE"),
                 meaning="not run here",
             ),
+            _PEOPLE,
         ),
         open=True,
     ),
@@ -503,7 +596,7 @@ _LEVELS = (
             Keyword("pass", "names", "Values that go along"),
             Keyword("summary", "template", "What happened so far"),
             Keyword("history", "anything", "auto, none, summary_only, full, or mode: last_n and count"),
-            Keyword("memory_grants", "list", "Paths the agent may use", below="grant"),
+            Keyword("memory_grants", "list", "Paths the agent may use", below="grant", aliases=("grant_memory",)),
             Keyword("set", "mapping", "Variables assigned before the agent begins"),
         ),
         open=True,
@@ -520,7 +613,7 @@ _LEVELS = (
         "on return",
         "below `ON_RETURN`",
         (
-            Keyword("action", "choice", "How the agent goes on", choices=RETURN_ACTIONS),
+            Keyword("action", "name", "How the agent goes on"),
             Keyword("handler", "name", "One of RETURN_HANDLERS"),
             Keyword("map", "mapping", "Values that come back"),
             Keyword("set", "mapping", "Variables assigned after that"),
@@ -537,10 +630,12 @@ _LEVELS = (
             Keyword("PURPOSE", "template", "What for"),
             Keyword("INPUT", "mapping", "What it gets"),
             Keyword("RETURNS", "mapping", "What it gives back"),
-            Keyword("USE_RESULT", "template", "What to do with that", acted_on=False),
-            Keyword("TIMEOUT", "text", "How long it may take", acted_on=False),
+            Keyword("USE_RESULT", "template", "What the model is to do with that"),
+            Keyword("TIMEOUT", "text", "How long it may take"),
             Keyword("ON_FAILURE", "anything", "respond, continue, escalate or retry"),
-            *_inert("DESCRIPTION", "ASYNC", "REMOTE", "PRIORITY", meaning="not run here"),
+            Keyword("FAILURE_MESSAGE", "template", "What is said when it fails"),
+            _PEOPLE,
+            *_inert("ASYNC", "REMOTE", "PRIORITY", "PARALLEL", meaning="not run here"),
         ),
         open=True,
     ),
@@ -549,7 +644,7 @@ _LEVELS = (
         "below `ESCALATE`",
         (
             Keyword("triggers", "list", "When a person is called", below="trigger"),
-            Keyword("context_for_human", "names", "What the person is shown"),
+            Keyword("context_for_human", "anything", "What the person is shown"),
             *_inert("routing", "on_human_complete", "connector", meaning="how people are reached"),
         ),
         open=True,
@@ -562,6 +657,7 @@ _LEVELS = (
             Keyword("REASON", "template", "Why"),
             Keyword("PRIORITY", "choice", "How urgent", choices=PRIORITIES),
             Keyword("TAGS", "names", "Words about it"),
+            *_inert("CONTEXT", "RESPOND", meaning="how people are reached"),
         ),
     ),
     Level(
@@ -569,7 +665,7 @@ _LEVELS = (
         "in an item of `COMPLETE`",
         (
             Keyword("WHEN", "condition", "When the agent is done", required=True),
-            Keyword("RESPOND", "template", "What it says"),
+            Keyword("RESPOND", "template", "What it says", below="reply"),
             Keyword("STORE", "anything", "A name, or expression -> path"),
             *_CHANNEL,
         ),
@@ -579,7 +675,8 @@ _LEVELS = (
         "below a template of `TEMPLATES`",
         (
             Keyword("DEFAULT", "template", "Its text", aliases=("TEXT", "CONTENT", "RESPOND")),
-            *_inert("DESCRIPTION", "MARKDOWN", "HTML", "SLACK", "ADAPTIVE_CARD", "AG_UI", "WHATSAPP", meaning="forms"),
+            _PEOPLE,
+            *_inert("MARKDOWN", "HTML", "SLACK", "ADAPTIVE_CARD", "AG_UI", "WHATSAPP", meaning="forms"),
             *_CHANNEL,
         ),
         open=True,
@@ -623,3 +720,23 @@ def type_name(word: str) -> str | None:
     ('number', 'datetime', None)
     """
     return TYPE_NAMES.get(word.casefold())
+
+
+def variable_type(written: str) -> str | None:
+    """Return the type of a variable for what was written, one of `TYPES`; None for an unknown one.
+
+    >>> variable_type("object[]"), variable_type("array<string>"), variable_type("integer"), variable_type("strng")
+    ('array', 'array', 'number', None)
+    """
+    text = written.strip()
+    if text.endswith("[]"):
+        return "array"
+    head, _, inner = text.partition("<")
+    if head.strip().casefold() == "nullable":
+        return variable_type(inner.removesuffix(">"))
+    name = type_name(head.strip())
+    return _AS_VARIABLE.get(name, name) if name in (*TYPES, *_AS_VARIABLE) else None
+
+
+_AS_VARIABLE = {"integer": "number", "email": "string", "phone": "string", "time": "string"}
+"""Types of fields, with the types of the variables that hold them."""

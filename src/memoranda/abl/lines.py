@@ -23,6 +23,8 @@ LONGEST_BRACKET = 200
 """Maximum number of lines that a bracketed value may span."""
 
 _ENTRY = re.compile(r"([^\W\d][\w.\-/*]*)[ \t]*:(?=[ \t]|$)")
+_COMMENT = re.compile(r"#(?=\s|$)")
+_AFTER_BRACKET = re.compile(r"(?<=[\]}])[ \t]+#(?:[ \t].*)?$")
 _BLOCK = re.compile(r"[|>][+-]?\d?[+-]?")
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.|'')*')(?=\s|$)""")
 
@@ -201,7 +203,11 @@ class _Scanner:
         rest = line.text[colon:]
         written = rest.lstrip()
         offset = line.start + colon + len(rest) - len(written)
-        if not written:
+        if not written or _COMMENT.match(written):
+            if written:
+                note_remark(self.diagnostics, written, Span(offset, offset + len(written)))
+                line.comments = (*line.comments, written)
+                line.text, line.end = line.text[:colon], line.start + colon
             return
         if _BLOCK.fullmatch(written):
             line.value = self._block(line, folded=written[0] == ">")
@@ -241,6 +247,11 @@ class _Scanner:
         start = line.start + skip
         runs: Runs = ((0, start),)
         end = line.end
+        remark = _AFTER_BRACKET.search(text) if text[:1] in ("[", "{") else None
+        if remark and bracket_balance(text[: remark.start()]) == 0:
+            note_remark(self.diagnostics, remark[0].strip(), Span(start + remark.start(), end))
+            line.comments = (*line.comments, remark[0].strip())
+            text, end = text[: remark.start()], start + remark.start()
         if text and text[-1] in "([{,":
             text, runs, end = self._until_closed(line, text, start)
         if line.key is None:

@@ -15,10 +15,10 @@ import msgspec
 from memoranda.abl import document as abl
 from memoranda.abl.document import Document
 from memoranda.abl.expression.compiler import parse_expression, parse_template
-from memoranda.abl.lines import part, unquote
+from memoranda.abl.lines import note_remark, part, top_level_characters, unquote
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.document import Raw
-from memoranda.lang.expression.nodes import Node
+from memoranda.lang.expression.nodes import Constant, Index, Name, Node
 from memoranda.model.text import quote
 
 UseKind = Literal["condition", "expression", "template", "literal"]
@@ -71,9 +71,45 @@ def parse_programs(document: Document, diagnostics: Diagnostics) -> Programs:
 
 
 def _parse_expression(use: Use, diagnostics: Diagnostics) -> Node | None:
-    if use.place == "field validation" and not _FORMULA.search(use.raw.text):
+    raw = _without_remark(use.raw, diagnostics)
+    if use.place == "field validation" and not _FORMULA.search(raw.text):
         return _parse_prose(use, diagnostics)
-    return parse_expression(use.raw.excerpt, diagnostics)
+    if use.place in JUDGED and _is_prose(raw, diagnostics):
+        return _judgement(raw, diagnostics)
+    return parse_expression(raw.excerpt, diagnostics)
+
+
+def _without_remark(raw: Raw, diagnostics: Diagnostics) -> Raw:
+    """Return an expression without a comment after it."""
+    if "#" not in raw.text or raw.literal:
+        return raw
+    for offset, character in top_level_characters(raw.text):
+        if character == "#" and offset and raw.text[offset - 1].isspace():
+            note_remark(diagnostics, raw.text[offset:], raw.excerpt.locate(offset, len(raw.text)))
+            return part(raw, 0, offset)
+    return raw
+
+
+JUDGED = frozenset({"handoff WHEN", "delegate WHEN", "escalate WHEN", "complete WHEN", "remember WHEN"})
+"""Conditions that may be sentences, which only a model can judge."""
+JUDGEMENTS = "_judgements"
+"""The name of what a model found true in this turn: an object with the sentences as its keys."""
+_OPERATOR = re.compile(r"\b(?:AND|OR|NOT|IN|IS|IMPLIES)\b")
+
+
+def _is_prose(raw: Raw, diagnostics: Diagnostics) -> bool:
+    """Return whether a condition is a sentence: several words without an operator, and not an expression."""
+    if _OPERATOR.search(raw.text) or re.search(r"[<>=]", raw.text):
+        return False
+    if len(raw.text.split()) < (2 if raw.literal else 3):
+        return False
+    return parse_expression(raw.excerpt, Diagnostics(diagnostics.source)) is None
+
+
+def _judgement(raw: Raw, diagnostics: Diagnostics) -> Node:
+    message = f"{quote(raw.text, longest=40)} is a sentence: a model judges it, and without one it is never true"
+    diagnostics.warning("only_words", message, raw.span, hint='Compare something: `intent.category == "refund"`')
+    return Index(raw.span, Name(raw.span, JUDGEMENTS), Constant(raw.span, " ".join(raw.text.split())))
 
 
 def _parse_prose(use: Use, diagnostics: Diagnostics) -> Node | None:
@@ -168,6 +204,7 @@ def _rule(rule: abl.Rule) -> Iterator[Use]:
     yield from _texts("condition", rule.when, "rule WHEN")
     if rule.on_fail is not None:
         yield from _texts("template", rule.on_fail.respond, "rule ON_FAIL")
+        yield from _texts("template", rule.on_fail.reason, "rule ON_FAIL")
 
 
 def _tool(tool: abl.Tool) -> Iterator[Use]:
@@ -175,6 +212,7 @@ def _tool(tool: abl.Tool) -> Iterator[Use]:
         yield from _texts("expression", parameter.default, "parameter default")
     yield from _texts("template", tool.endpoint, "tool endpoint")
     yield from _arguments("template", tool.headers, "tool headers")
+    yield from _arguments("template", tool.auth_config, "tool auth_config")
     yield from _arguments("template", tool.query_params, "tool query_params")
     yield from _texts("template", tool.body, "tool body")
 
@@ -189,6 +227,7 @@ def _coordination(document: Document) -> Iterator[Use]:
         yield from _arguments("literal", delegate.returns, "delegate RETURNS")
         yield from _texts("template", delegate.use_result, "delegate USE_RESULT")
         yield from _texts("template", delegate.on_failure, "delegate ON_FAILURE")
+        yield from _texts("template", delegate.failure_message, "delegate FAILURE_MESSAGE")
     for trigger in document.escalate.triggers if document.escalate else ():
         yield Use(trigger.when, "condition", "escalate WHEN")
         yield from _texts("template", trigger.reason, "escalate REASON")
@@ -234,6 +273,7 @@ def in_step(step: abl.Step, name: str | None) -> Iterator[Use]:
         yield from in_branch(branch, name, "THEN IF")
     yield from _target(step.on_exhausted, name)
     yield from _texts("template", step.goal, "step GOAL", name)
+    yield from _texts("template", step.instructions, "step INSTRUCTIONS", name)
     yield from _texts("condition", step.exit_when, "EXIT_WHEN", name)
     for text in step.step_constraints:
         yield Use(text, "template", "STEP_CONSTRAINTS", name)
@@ -327,6 +367,13 @@ def _(action: abl.Respond, step: str | None) -> Iterator[Use]:
 
 
 @in_action.register
+def _(action: abl.Log, step: str | None) -> Iterator[Use]:
+    yield from _texts("template", action.text, "LOG", step)
+    for name in action.names:
+        yield Use(name, "expression", "LOG", step)
+
+
+@in_action.register
 def _(action: abl.Present, step: str | None) -> Iterator[Use]:
     yield Use(action.text, "template", "PRESENT", step)
 
@@ -338,5 +385,6 @@ def _(action: abl.Gather, step: str | None) -> Iterator[Use]:
         yield from _texts("expression", field.default, "field default", step)
         yield from _texts("condition", field.validation, "field validation", step)
         yield from _arguments("literal", field.validate, "field validate", step)
+        yield from _texts("template", field.retry_prompt, "field retry_prompt", step)
         yield from _texts("condition", field.active_when, "field activation", step)
         yield from _texts("expression", field.infer_confidence, "field infer_confidence", step)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from memoranda.abl.document import Argument
-from memoranda.abl.keywords import LEVELS, MISPLACED, Keyword, Level, places_of
+from memoranda.abl.keywords import LEVELS, MISPLACED, TYPES, Keyword, Level, places_of, variable_type
 from memoranda.abl.lines import Line, Value, list_elements, note_remark, object_fields, part, split, unquote
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean, note_foreign_comment, note_missing_colon
 from memoranda.lang.document import Raw
@@ -109,7 +109,8 @@ def texts(line: Line) -> list[Raw]:
 def mapping(line: Line) -> list[Argument]:
     """Return the pairs of a line: `{a: x, b}`, or `name: value` lines below it."""
     if line.value is not None:
-        pairs = object_fields(line.value.raw) or []
+        # People also write the object in quotes: "{a: x}".
+        pairs = object_fields(unquote(line.value.raw)) or []
         return [Argument(name, value, span=name.span.to(value.span)) for name, value in pairs]
     return [_pair(child) for child in line.children]
 
@@ -140,8 +141,8 @@ _TARGET = re.compile(r"[^\W\d]\w*(?:\.[\w\-]+)*")
 _PATH = re.compile(r"[^\W\d][\w\-]*(?:\.[\w\-*]+|\[\d+\])*")
 _INTEGER = re.compile(r"[0-9]{1,12}")
 _REMARK = re.compile(r"(\S+)\s+#")
-_WORDS = frozenset({"name", "path", "integer", "boolean", "choice", "target"})
-_SCALARS = frozenset({"condition", "expression", "name", "path", "integer", "boolean", "choice", "target"})
+_WORDS = frozenset({"name", "path", "integer", "boolean", "choice", "type", "target"})
+_SCALARS = frozenset({"condition", "expression", "name", "path", "integer", "boolean", "choice", "type", "target"})
 
 
 class Entry(NamedTuple):
@@ -248,8 +249,8 @@ class Reader:
         self.error("duplicate", message, line.key_span, hint="Keep one of them")
 
     def note_not_acted_on(self, line: Line, keyword: Keyword) -> None:
-        """Note that a keyword is kept and has no effect."""
-        self.note("not_acted_on", f"`{keyword.name}` is kept but not acted on: {keyword.meaning}", line.key_span)
+        """Warn that a keyword has no effect."""
+        self.warning("not_acted_on", f"`{keyword.name}` has no effect: {keyword.meaning}", line.key_span)
 
     def _note_missing(self, table: Level, seen: dict[str, Line], owner: Span) -> None:
         for keyword in table.keywords:
@@ -292,7 +293,7 @@ class Reader:
             if line.value is None:
                 self.note_wrong_value(line, keyword, "a value on the same line")
                 return False
-        if keyword.kind != "anything" and line.value is not None:
+        if keyword.kind != "anything" and line.value is not None and not keyword.below:
             self.refuse_nested(line, keyword.name)
         check = _CHECKS.get(keyword.kind)
         return check is None or check(self, line, keyword)
@@ -382,6 +383,20 @@ def _is_choice(reader: Reader, line: Line, keyword: Keyword) -> bool:
     return True
 
 
+def _is_type(reader: Reader, line: Line, keyword: Keyword) -> bool:
+    assert line.value is not None
+    raw = line.value.unquoted
+    if variable_type(raw.text) is None:
+        reader.error(
+            "wrong_value",
+            f"`{keyword.name}` cannot be {quote(raw.text, longest=40)}",
+            raw.span,
+            hint=did_you_mean(raw.text, TYPES, otherwise=f"One of {', '.join(TYPES)}"),
+        )
+        return False
+    return True
+
+
 def _is_list(reader: Reader, line: Line, keyword: Keyword) -> bool:
     for child in line.children:
         if child.body or (child.key is not None and not child.dash and keyword.kind == "names"):
@@ -392,7 +407,7 @@ def _is_list(reader: Reader, line: Line, keyword: Keyword) -> bool:
 
 
 def _has_pairs(reader: Reader, line: Line, keyword: Keyword) -> bool:
-    if line.value is not None and object_fields(line.value.raw) is None:
+    if line.value is not None and object_fields(unquote(line.value.raw)) is None:
         reader.note_wrong_value(line, keyword, "`name: value` lines below it, or {name: value}")
         return False
     return True
@@ -416,6 +431,7 @@ _CHECKS: dict[str, _ValueCheck] = {
     "integer": _matching(_INTEGER.fullmatch, "a whole number"),
     "boolean": _matching(lambda text: text.casefold() in ("true", "false"), "true or false"),
     "choice": _is_choice,
+    "type": _is_type,
     "names": _is_list,
     "texts": _is_list,
     "mapping": _has_pairs,
@@ -473,6 +489,11 @@ class Properties:
         """Return a whole number."""
         raw = self.text(name)
         return None if raw is None else int(raw.text)
+
+    def type(self, name: str) -> str | None:
+        """Return the type of a variable."""
+        raw = self.text(name)
+        return None if raw is None else variable_type(raw.text)
 
     def choice(self, name: str) -> str | None:
         """Return one of the choices of the table, in lower case."""

@@ -72,7 +72,7 @@ def replay_session(setting: Setting, agent: str, states: list[SessionState]) -> 
         frames = turn.frames
         past.extend([("user", record.input)] if record.input else [])
         past.extend(("assistant", message) for message in turn.messages)
-        turns.append(ReplayedTurn(stored.number, record.input, record.messages, turn.messages, Trace(turn.happened)))
+        turns.append(ReplayedTurn(stored.number, record.input, record.messages, turn.messages, turn.trace()))
     return Replay(tuple(turns))
 
 

@@ -389,7 +389,7 @@ class Session:
             status=turn.record.status,
             step=frame.state.step or None,
             agent=frame.plan.name,
-            trace=Trace(turn.happened),
+            trace=turn.trace(),
             escalation=turn.escalation,
         )
 

@@ -3,21 +3,84 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
 import msgspec
 
-from memoranda.abl.document import PREFIXES, Access, Document, Memory, MemoryScope, PersistentVariable, scope_of
+from memoranda.abl.document import (
+    PREFIXES,
+    Access,
+    Argument,
+    Document,
+    Memory,
+    MemoryScope,
+    PersistentVariable,
+    scope_of,
+)
+from memoranda.abl.expression.functions import mask
 from memoranda.lang.expression.compiler import MISSING, Expression
 from memoranda.lang.expression.dialect import Closure, ExpressionRun, Names
 from memoranda.lang.expression.nodes import Path
+from memoranda.lang.expression.values import to_text
 
 FACTS = "\0facts"
 """The key of the session's facts among its variables; no grammar can write this name."""
 
 KEPT_FROM_VIEW = "(kept from view)"
 """Shown in traces and prompts instead of a sensitive value."""
+
+_SHORTEST_HIDDEN = 3
+"""Shorter values are not searched for in texts: they would be found in other words too."""
+
+
+class Mask(msgspec.Struct, frozen=True):
+    """What is shown of a sensitive value: nothing, its name, or its first and last characters."""
+
+    name: str
+    display: str = "redact"
+    first: int = 0
+    last: int = 4
+    char: str = "*"
+
+    def show(self, value: Any) -> Any:
+        """Return what is shown instead of a value."""
+        if value is None or value == "":
+            return value
+        if self.display == "mask":
+            return mask(value, f"{self.first}*{self.last}", self.char)
+        return f"[{self.name.rpartition('.')[2].upper()}]" if self.display == "replace" else KEPT_FROM_VIEW
+
+
+def mask_of(name: str, display: str | None, config: Iterable[Argument]) -> Mask:
+    """Return the mask of a sensitive field or path; with a configuration it shows a part of the value."""
+    given = {argument.name.text.casefold(): argument.value.text.strip("\"' ") for argument in config}
+    counts = {
+        name: int(given[key])
+        for name, key in (("first", "showfirst"), ("last", "showlast"))
+        if given.get(key, "").isdecimal()
+    }
+    return Mask(name, display or ("mask" if given else "redact"), **counts, char=given.get("char", "*")[:1] or "*")
+
+
+def hide_in(value: Any, shown: Mapping[str, str]) -> Any:
+    """Return a value in which sensitive texts are replaced by what is shown of them."""
+    if isinstance(value, str):
+        for text, instead in shown.items():
+            value = value.replace(text, instead)
+        return value
+    if isinstance(value, dict):
+        return {name: hide_in(item, shown) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [hide_in(item, shown) for item in cast("list[Any]", value)]
+    return shown.get(str(value), value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def hidden_text(mask: Mask, value: Any) -> dict[str, str]:
+    """Return the text of a sensitive value and what is shown of it; empty for one too short to search for."""
+    text = to_text(value)
+    return {text: str(mask.show(value))} if len(text) >= _SHORTEST_HIDDEN else {}
+
 
 SYSTEM_PATHS = frozenset({"user.intent", "user.sentiment"})
 FROM_OUTSIDE = frozenset({"channel", "intent", "language", "locale"})

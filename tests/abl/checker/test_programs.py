@@ -28,13 +28,14 @@ NO_PROGRAMS = {
     "Recall": {"on", "paths", "domain"},
     "Before": {"target"},
     "OnFail": {"handoff", "collect", "goto"},
+    "Choice": {"label", "id", "value"},
     "Phase": {"label", "remarks"},
     "Target": {"name"},
     "Assignment": {"target"},
     "Clear": {"names"},
     "Transform": {"item", "into"},
     "Call": {"tool", "result"},
-    "Field": {"name", "type", "options", "hints", "depends_on", "activation"},
+    "Field": {"name", "type", "options", "hints", "depends_on", "activation", "pattern", "description"},
     "Consult": {"agent"},
     "Interruption": {"intent", "keywords"},
     "ActionHandler": {"action"},
@@ -94,7 +95,7 @@ def used(document: Document, place: str) -> list[Use]:
 
 def test_every_field_with_a_program_is_walked_and_every_other_is_known_to_hold_none() -> None:
     text = LIBRARY
-    for line, below in _NOT_ACTED_ON.items():
+    for line, below in _FURTHER.items():
         assert text.count(line) == 1
         text = text.replace(line, line + below)
     document, _, _ = parsed(text, fragment=False)
@@ -105,12 +106,15 @@ def test_every_field_with_a_program_is_walked_and_every_other_is_known_to_hold_n
     assert seen & none == {("Argument", "name")}
 
 
-_NOT_ACTED_ON = {
+_FURTHER = {
     "  complete:\n    REASONING: false\n": "    ON_ACTION:\n      - ACTION: again\n        CONDITION: title IS SET\n",
     "      - copies: optional\n": "        infer_confidence: 0.9\n",
-    "  - AGENT: Printer\n": "    USE_RESULT: 'Hand over {{printed_slip}}'\n",
+    "  - AGENT: Printer\n": "    USE_RESULT: 'Hand over {{printed_slip}}'\n    FAILURE_MESSAGE: 'Out of {{ink}}'\n",
+    "      ON_FAIL: ESCALATE": ' "Ask {{branch}}"',
+    '        prompt: "Which title?"\n': '        retry_prompt: "No book is called {{value}}"\n',
+    "    DELEGATE: Printer\n": '    LOG: "Slip of {{branch}}"\n    LOG: {branch}\n    INSTRUCTIONS: "For {{branch}}"\n',
 }
-"""Programs that are kept and parsed although nothing runs them, by the line above them."""
+"""Programs that the sample lacks, by the text before them."""
 
 
 def test_a_program_is_known_by_its_place_and_not_by_its_words() -> None:

@@ -152,6 +152,8 @@ CASES: list[tuple[str, Any]] = [
     ("COALESCE('', 1)", ""),
     ("COALESCE(null, unset)", None),
     ("NOW()", "2026-01-01T00:00:00.000Z"),
+    ("NOW_MS()", 1_767_225_600_000),
+    ("TODAY()", "2026-01-01"),
     ("UNIQUE_ID(4)", "0001"),
     ("UNIQUE_ID()", "020001"),
     ("UNIQUE_ID(0)", "1"),
@@ -166,11 +168,11 @@ def test_a_function_gives(text: str, value: Any) -> None:
     assert type(found) is type(value) or isinstance(found, (int, float)) is isinstance(value, (int, float))
 
 
-def test_there_are_thirty_six_and_each_is_tried() -> None:
+def test_there_are_thirty_eight_and_each_is_tried() -> None:
     tried = {text.partition("(")[0] for text, _ in CASES}
 
     assert tried == set(FUNCTIONS)
-    assert len(FUNCTIONS) == 36
+    assert len(FUNCTIONS) == 38
 
 
 @pytest.mark.parametrize("spelling", ["UPPER(x)", "abl.upper(x)", "abl.UPPER(x)", "upper(x)", "Upper(x)", "x.upper()"])

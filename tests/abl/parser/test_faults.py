@@ -56,8 +56,8 @@ FAULTS = {
         (4, 7, "wrong_nesting", "below `REASONING` with a value", "Indent it like"),
     ),
     "lines below a reply": (
-        "RESPOND: hi\n  VOICE:\n    SSML: x\n",
-        (2, 3, "wrong_nesting", "below `RESPOND` with a value", "Indent it like"),
+        "RESPOND: hi\n  THEN: x\n",
+        (2, 3, "unknown_keyword", "`THEN` is not a keyword below `RESPOND`", "check the indentation"),
     ),
     "lines below a target": ("CALL: f\nON_FAIL: s\n  THEN: x\n", (3, 3, "wrong_nesting", "below `ON_FAIL`", "Indent")),
     "an entry in a list of names": ("CLEAR:\n  a: b\n", (2, 3, "wrong_nesting", "`a: b`", "one `- item` per line")),
@@ -78,7 +78,10 @@ FAULTS = {
     "an open quote": ('RESPOND: "hi\n', (1, 10, "unclosed_quote", "never closed", "same line")),
     "an open quote in a list": ('LIMITATIONS:\n  - "never\n', (2, 5, "unclosed_quote", "never closed", "same line")),
     "an open bracket": ("TOOLS:\n  f(\nGOAL: g\n", (2, 4, "unclosed_bracket", "never closed", "Close it")),
-    "no REASONING": ("FLOW:\n  s:\n    RESPOND: hi\n", (2, 3, "missing", "Step 's' must declare REASONING", "model")),
+    "no REASONING": (
+        "AGENT: A\nGOAL: g\nFLOW:\n  s:\n    RESPOND: hi\n",
+        (4, 3, "missing", "Step 's' must declare REASONING", "model"),
+    ),
     "no WHEN": (
         "MEMORY:\n  remember:\n    - STORE: a -> user.a\n",
         (3, 7, "missing", "`WHEN`", "add `WHEN: …`"),
@@ -241,8 +244,8 @@ def test_a_property_nobody_knows_is_kept_where_the_product_has_many() -> None:
     assert [(line, hint) for line, _, _, _, hint in faults(text, severity="warning")] == [
         (
             3,
-            "Known below a tool: name, description, parameters, returns, type, endpoint, method, headers, "
-            "query_params, body_template, timeout, retry",
+            "Known below a tool: name, description, parameters, returns, type, endpoint, method, query_params, "
+            "body_template, headers, auth, auth_config",
         ),
         (4, "Did you mean `timeout`?"),
     ]

@@ -285,9 +285,9 @@ def test_c17_to_c23_what_a_failure_does() -> None:
     ]
     assert rule("C17").on_fail.respond.text == "Only for adults."
     assert rule("C18").on_fail.handoff.text == "Inspection"
-    quoted = parse_fragment('- REQUIRE a\n  ON_FAIL: "ESCALATE"\n').constraints[0].rules[0].on_fail
+    quoted = parse_fragment('- REQUIRE a\n  ON_FAIL: "Escalate it."\n').constraints[0].rules[0].on_fail
     assert quoted is not None
-    assert (quoted.form, quoted.respond and quoted.respond.text) == ("respond", "ESCALATE")
+    assert (quoted.form, quoted.respond and quoted.respond.text) == ("respond", "Escalate it.")
     collected = rule("C22").on_fail
     assert ([name.text for name in collected.collect], collected.then) == (["first_day", "last_day"], "retry")
     gone = rule("C23").on_fail

@@ -6,6 +6,7 @@ from memoranda.abl.checker.flow import (
     check_conditions,
     check_constraints,
     check_coordination,
+    check_fields,
     check_flow,
     check_variables,
 )
@@ -23,6 +24,7 @@ _CHECKS = (
     check_access,
     check_variables,
     check_constraints,
+    check_fields,
     check_tools,
     check_flow,
     check_conditions,
@@ -45,4 +47,6 @@ def check_source(
     diagnostics = reading.going_on()
     programs = parse_programs(reading.document, diagnostics)
     check_document(reading.document, programs, diagnostics)
+    for peer in reading.document.peers:
+        check_document(peer, parse_programs(peer, diagnostics), diagnostics)
     return reading, programs, diagnostics.sorted()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,10 +25,14 @@ from memoranda.abl.document import (
     Transform,
 )
 from memoranda.abl.keywords import RETURN_ACTIONS, type_name
+from memoranda.abl.lines import unquote
+from memoranda.abl.sections.actions import RANGE
 from memoranda.abl.variables import SYSTEM
+from memoranda.errors import UsageError
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.nodes import UNKNOWN, Logical, Node, Path, Unary, children, literal, path_of
+from memoranda.lang.expression.patterns import compile_pattern
 from memoranda.lang.source import Span
 from memoranda.model.text import quote
 
@@ -325,6 +330,34 @@ def _types_of_declarations(whole: Outline) -> dict[str, str]:
     return {name: kind for name, kind in declared.items() if kind is not None}
 
 
+def check_fields(whole: Outline, diagnostics: Diagnostics) -> None:
+    """Check that the rules about the values of fields can be followed."""
+    for field, _ in whole.fields:
+        patterns = [*([field.pattern] if field.pattern else [])]
+        for rule in field.validate:
+            name, text = rule.name.text.casefold(), rule.value.text.strip("\"' ")
+            if name in ("pattern", "regex"):
+                patterns.append(unquote(rule.value))
+            elif (name in _BOUNDS and not _BOUND.fullmatch(text)) or (name == "range" and not RANGE.search(text)):
+                message = f"the rule {quote(rule.name.text)} needs a number or a date, not {quote(text or 'nothing')}"
+                diagnostics.error("wrong_value", message, rule.name.span, hint="min(1), range(1, 10)")
+            elif name in ("enum", "options", "values", "one_of") and not text:
+                message = f"the rule {quote(rule.name.text)} names no values"
+                diagnostics.error("wrong_value", message, rule.name.span, hint="enum(small, large)")
+        for pattern in patterns:
+            try:
+                compile_pattern(pattern.text)
+            except UsageError as error:
+                diagnostics.error("bad_pattern", error.message, pattern.span, hint=str(error.hint or ""))
+
+
+_BOUNDS = (
+    *("min", "minimum", "min_value", "max", "maximum", "max_value"),
+    *("min_length", "minlength", "min_items", "max_length", "maxlength", "max_items"),
+)
+_BOUND = re.compile(r"-?\d+(?:\.\d+)?|\d{4}-\d{2}-\d{2}\S*|today|tomorrow|yesterday|now", re.IGNORECASE)
+
+
 def check_constraints(whole: Outline, diagnostics: Diagnostics) -> None:
     """Check each rule; their conditions are checked with all others."""
     for phase in whole.document.constraints:
@@ -390,7 +423,7 @@ def _find_implication(node: Node) -> Logical | None:
 
 
 def check_coordination(whole: Outline, diagnostics: Diagnostics) -> None:
-    """Check that every named return handler exists.
+    """Check that every named return handler exists, and that rules hand over to agents that the document names.
 
     Whether the other agents exist is known only when agents are loaded together.
     """
@@ -400,6 +433,11 @@ def check_coordination(whole: Outline, diagnostics: Diagnostics) -> None:
     for handoff in whole.document.handoffs:
         handler = handoff.on_return.handler if handoff.on_return else None
         if handler is None or handler.text in handlers:
+            continue
+        if handler.literal:
+            message = f"{quote(handler.text, longest=40)} is not a return handler: only a model is told"
+            hint = "Declare it below `RETURN_HANDLERS` to say what follows"
+            diagnostics.warning("only_words", message, handler.span, hint=hint)
             continue
         actions = ", ".join(RETURN_ACTIONS)
         hint = whole.hints.did_you_mean(

@@ -114,7 +114,7 @@ class Outline(msgspec.Struct, frozen=True, dict=True):
 def outline(document: Document, programs: Programs, *, sound: bool = True) -> Outline:
     """Build the outline of a document; `sound` tells whether all of it could be parsed."""
     memory = document.memory or abl.Memory(span=document.span)
-    parts = tuple(_parts(document))
+    parts = tuple(parts_of(document))
     used = tuple(uses(document))
     return Outline(
         document=document,
@@ -134,7 +134,8 @@ def outline(document: Document, programs: Programs, *, sound: bool = True) -> Ou
     )
 
 
-def _parts(document: Document) -> Iterator[tuple[SourceNode, str | None]]:
+def parts_of(document: Document) -> Iterator[tuple[SourceNode, str | None]]:
+    """Yield every node of a document except raw text and lines, with its step."""
     waiting: list[tuple[SourceNode, str | None]] = [(document, None)]
     while waiting:
         here, step = waiting.pop()
@@ -144,11 +145,20 @@ def _parts(document: Document) -> Iterator[tuple[SourceNode, str | None]]:
         waiting.extend((below, step) for below in reversed(list(_below(here))))
 
 
+def handoff_targets(document: Document) -> Iterator[Raw]:
+    """Yield the names of the agents that rules and steps hand over to."""
+    for part, _ in parts_of(document):
+        if isinstance(part, abl.OnFail) and part.handoff is not None:
+            yield part.handoff
+        elif isinstance(part, abl.Target) and part.kind == "handoff" and part.name.text.upper() != "HANDOFF":
+            yield part.name
+
+
 def _below(node: SourceNode) -> Iterator[SourceNode]:
     for name in node.__struct_fields__:
         value: Any = getattr(node, name)
         for part in cast("tuple[Any, ...]", value) if type(value) is tuple else (value,):
-            if isinstance(part, SourceNode) and not isinstance(part, (Raw, Line)):
+            if isinstance(part, SourceNode) and not isinstance(part, (Raw, Line, Document)):
                 yield part
 
 

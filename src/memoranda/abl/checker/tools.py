@@ -9,6 +9,7 @@ from memoranda.abl.checker.memory import cannot_become, check_bare_word
 from memoranda.abl.checker.outline import Outline
 from memoranda.abl.document import Call, Tool, ToolParameter
 from memoranda.abl.keywords import TYPES, type_name
+from memoranda.abl.tools.http import AUTHS
 from memoranda.lang.diagnostics import Diagnostics, closest
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.nodes import Name
@@ -210,6 +211,9 @@ def _check_signature(whole: Outline, tool: Tool, diagnostics: Diagnostics) -> No
             diagnostics.error("wrong_type", message, parameter.default.span, hint="Change one of them")
     if tool.returns is not None:
         check_type(tool.returns, diagnostics)
+    if tool.auth is not None and tool.auth not in AUTHS:
+        message = f"{quote(f'auth: {tool.auth}')} has no effect: the tool sends no credentials"
+        diagnostics.warning("not_acted_on", message, tool.name.span, hint=f"One of {', '.join(AUTHS)}")
 
 
 def _has_signature(tool: Tool, diagnostics: Diagnostics) -> bool:

@@ -6,6 +6,7 @@ For a file that is parsed as a whole, `parse_expression` and `parse_template` ad
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,16 @@ from memoranda.abl.expression.semantics import BINARY, UNARY, index, member, sho
 from memoranda.abl.expression.template import parse_template as _parse_template
 from memoranda.lang.diagnostics import Diagnostics, source_error
 from memoranda.lang.expression.compiler import MISSING, Expression
-from memoranda.lang.expression.dialect import DEFAULT_BOUNDS, Bounds, Dialect, ExpressionRun, Names, Resolve
+from memoranda.lang.expression.dialect import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    Closure,
+    Compilation,
+    Dialect,
+    ExpressionRun,
+    Names,
+    Resolve,
+)
 from memoranda.lang.expression.nodes import Node
 from memoranda.lang.source import Excerpt, Source
 from memoranda.lang.template import WITH_TEMPLATES, CompiledTemplate, Template
@@ -31,6 +41,18 @@ def _match(names: Names, run: ExpressionRun) -> Any:
     return names.get("match") if run.captures is None else run.captures
 
 
+class Masked(Node, frozen=True):
+    """An expression in a template of whose value only a part is shown."""
+
+    of: Node
+    show: Callable[[Any], Any]
+
+
+def _masked(node: Masked, to: Compilation) -> Closure:
+    read, show = to.compile(node.of), node.show
+    return lambda names, run: show(read(names, run))
+
+
 ABL = Dialect(
     truthy=truthy,
     word=shown,
@@ -41,7 +63,7 @@ ABL = Dialect(
     index=index,
     functions=FUNCTIONS,
     names={"now": _now, "match": _match, "always": lambda names, run: True},
-    compilers=WITH_TEMPLATES,
+    compilers={**WITH_TEMPLATES, Masked: _masked},
 )
 """The dialect of ABL."""
 

@@ -234,6 +234,14 @@ def now(run: ExpressionRun) -> str:
     return moment_text(run.clock.now())
 
 
+def _now_ms(run: ExpressionRun) -> int:
+    return int(run.clock.now().timestamp() * 1_000)
+
+
+def _today(run: ExpressionRun) -> str:
+    return now(run)[:10]
+
+
 def unique_id(run: ExpressionRun, length: Any = 6) -> str:
     """Return `length` letters and digits from the source of ids. Not a secret."""
     count = max(1, min(_LONGEST_ID, _count(length) or 1))
@@ -295,6 +303,8 @@ FUNCTIONS: Mapping[str, Function] = _table(
     Function("OBJECT_MERGE", _merge, 1, None),
     Function("COALESCE", _coalesce, 1, None),
     Function("NOW", now, 0, 0, uses_run=True),
+    Function("NOW_MS", _now_ms, 0, 0, uses_run=True),
+    Function("TODAY", _today, 0, 0, uses_run=True),
     Function("UNIQUE_ID", unique_id, 0, 1, uses_run=True),
 )
 """All functions by name; the grammar ignores case."""

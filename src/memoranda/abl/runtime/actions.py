@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cmp_to_key
 from typing import Any, Protocol, cast
 
-from memoranda.abl.document import PREFIXES, Assignment, Branch, Call, Check, Clear, Respond, Set, Transform
+from memoranda.abl.document import PREFIXES, Assignment, Branch, Call, Check, Clear, Log, Respond, Set, Transform
 from memoranda.abl.expression.semantics import number, number_in
 from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, field_at
 from memoranda.abl.runtime.constraints import CallArguments, check_rules
@@ -134,13 +134,27 @@ def compile_respond(to: ActionCompiler, node: Respond, *, prompts: bool = False)
     """Compile RESPOND; one that `prompts` comes before a question of its step."""
     template = to.agent_template(node.text) if node.named else to.template(node.text)
     checkpoint = "prompt" if prompts else "reply"
+    choices = [f"- {choice.label.text}" for choice in node.choices]
 
     def run(turn: ActiveTurn) -> Signal:
         signal = check_rules(turn, checkpoint)
         if signal is not None:
             return signal
-        if template is not None:
-            turn.say(turn.render(template))
+        text = turn.render(template) if template is not None else ""
+        turn.say("\n".join([*([text] if text else []), *choices]) if choices else text)
+        return None
+
+    return run
+
+
+def compile_log(to: ActionCompiler, node: Log) -> Do:
+    """Compile LOG, which adds a text or the values of variables to the trace."""
+    template = to.template(node.text) if node.text is not None else None
+    values = [(name.text, to.expression(name)) for name in node.names]
+
+    def run(turn: ActiveTurn) -> Signal:
+        detail = {name: turn.value(value) for name, value in values}
+        turn.note("logged", turn.render(template) if template is not None else "", **turn.frame.redact(detail))
         return None
 
     return run

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -15,9 +16,9 @@ import msgspec
 from memoranda.abl.behaviour import Behaviour
 from memoranda.abl.document import PREFIXES
 from memoranda.abl.runtime.state import CallRecord, FrameState, SessionState, Status, TurnRecord, Wait
-from memoranda.abl.runtime.trace import Kind, TraceEntry
+from memoranda.abl.runtime.trace import Kind, Trace, TraceEntry
 from memoranda.abl.understanding.rule_reader import RuleReader
-from memoranda.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, fits
+from memoranda.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, fits, hidden_text, hide_in
 from memoranda.errors import LimitExceeded
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import Closure, ExpressionRun
@@ -159,7 +160,10 @@ class Frame:
         return field_at(value, segments[taken:])
 
     def redact(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values of dotted paths for a trace, without the sensitive ones."""
+        """Return values of dotted paths for a trace or a prompt, without the sensitive ones."""
+        masks = self.plan.masks
+        if masks:
+            values = {path: masks[path].show(value) if path in masks else value for path, value in values.items()}
         facts = {path: self.plan.declarations.find(path) or self.facts.granted(path) for path in values}
         hidden = {path for path, found in facts.items() if found is not None and found[0].sensitive}
         return {path: KEPT_FROM_VIEW if path in hidden else value for path, value in values.items()}
@@ -288,6 +292,16 @@ class ActiveTurn:
         """Whether a rule stopped the turn."""
         self.given_results = False
         """Whether a tool or a model returned something in this turn."""
+        self.hidden: dict[str, str] = {}
+        """Sensitive values of this turn as text, with what is shown instead."""
+        for frame in self.all_frames():
+            for name, mask in frame.plan.masks.items():
+                if frame.names.get(name) is not None:
+                    self.hidden.update(hidden_text(mask, frame.names[name]))
+        self.deadline: float | None = None
+        """When an agent to which another delegated takes no further step."""
+        self.judged: tuple[str, str] | None = None
+        """The agent and the words for which the model judged sentences last."""
         self.consulting = 0
         """Number of agents that wait for an agent to which they delegated."""
         self.transitions = 0
@@ -331,15 +345,17 @@ class ActiveTurn:
         return "blocked" if self.blocked else "waiting"
 
     @contextmanager
-    def acting_as(self, frame: Frame, purpose: str) -> Generator[None]:
+    def acting_as(self, frame: Frame, purpose: str, *, seconds: float | None) -> Generator[None]:
         """Make another agent active without the user: it does not see the turn's words, and its messages are dropped.
 
-        `purpose` takes the place of the user's words.
+        `purpose` takes the place of the user's words. After `seconds` the agent takes no further step.
         """
         before = {name: getattr(self, name) for name in _SPEAKER_FIELDS}
         self.frames, self.frame, self.messages = [frame], frame, []
         self.departure, self.paused, self.fresh, self.answered = None, False, False, None
         self.text, self.opening, self.past = purpose, not purpose, _no_past
+        ends = monotonic() + seconds if seconds is not None else None
+        self.deadline = min(filter(None, (ends, self.deadline)), default=None)
         self.consulting += 1
         try:
             yield
@@ -419,6 +435,17 @@ class ActiveTurn:
         """Add an entry to the trace."""
         self.happened.append(TraceEntry(kind, about, detail))
 
+    def hide(self, value: Any) -> Any:
+        """Return a value for a trace or a prompt, in which sensitive texts are replaced."""
+        return hide_in(value, self.hidden) if self.hidden else value
+
+    def trace(self) -> Trace:
+        """Return the entries of the turn, without sensitive values."""
+        if not self.hidden:
+            return Trace(self.happened)
+        entries = (TraceEntry(one.kind, self.hide(one.about), self.hide(dict(one.detail))) for one in self.happened)
+        return Trace(entries)
+
     def wait(self, what: Wait) -> None:
         """Pause until the user says more."""
         self.frame.state.wait = what
@@ -431,7 +458,7 @@ class ActiveTurn:
 
 _SPEAKER_FIELDS = (
     *("frames", "frame", "messages", "departure", "paused", "fresh", "answered", "blocked"),
-    *("text", "opening", "past", "question_from"),
+    *("text", "opening", "past", "question_from", "deadline"),
 )
 """Attributes that belong to the agent that talks to the user, and are saved while another agent acts."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 from memoranda.abl.runtime.active_turn import ActiveTurn, Departure, StepError
@@ -191,6 +192,10 @@ def enter(turn: ActiveTurn, name: str) -> None:
     turn.transitions += 1
     if turn.transitions > turn.behaviour.transitions:
         stop_looping(turn)
+        return
+    if turn.deadline is not None and monotonic() > turn.deadline:
+        turn.note("stopped", frame.plan.name, why="the time that the other agent gives it is over")
+        turn.wait("halted")
         return
     turn.steps_of_digression = max(turn.steps_of_digression - 1, 0)
     signal = check_rules(turn, "step", step=name)

@@ -11,7 +11,7 @@ import msgspec
 from memoranda.abl.document import Access, Document
 from memoranda.abl.runtime.active_turn import ActiveTurn
 from memoranda.abl.understanding.fields import FieldSpec, Intent
-from memoranda.abl.variables import SYSTEM, Declarations, Persistent
+from memoranda.abl.variables import SYSTEM, Declarations, Mask, Persistent
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.nodes import Path
 from memoranda.lang.template import CompiledTemplate
@@ -84,7 +84,11 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     prompt: CompiledTemplate | None = None
     default: Expression | None = None
     validation: Expression | None = None
+    sentence: str = ""
+    """A validation that only a model can judge."""
     rules: Mapping[str, Any] = {}
+    retry_prompt: CompiledTemplate | None = None
+    """What is said about an invalid value, instead of why it is invalid."""
     depends_on: tuple[str, ...] = ()
     active_when: Expression | None = None
     asks: bool = True
@@ -249,6 +253,8 @@ class HandoffPlan(msgspec.Struct, frozen=True, kw_only=True):
     returns: bool
     action: str | None = None
     handler: str | None = None
+    instruction: str = ""
+    """What a model is told when control has returned."""
     map: tuple[tuple[str, Put], ...] = ()
     """The path in the other agent, and the path here that gets its value."""
     set: tuple[tuple[Put, Expression], ...] = ()
@@ -273,6 +279,12 @@ class DelegatePlan(msgspec.Struct, frozen=True, kw_only=True):
     purpose: CompiledTemplate | None = None
     on_failure: str = ""
     failure_message: CompiledTemplate | None = None
+    retries: int = 1
+    """How often to try again, if `on_failure` says so."""
+    seconds: int | None = None
+    """How long it may take."""
+    use_result: CompiledTemplate | None = None
+    """What the model is told to do with the result."""
 
 
 class EscalationPlan(msgspec.Struct, frozen=True):
@@ -342,6 +354,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The variables that a model may set."""
     categories: tuple[str, ...]
     """The values with which conditions compare `intent.category`."""
+    masks: Mapping[str, Mask] = {}
+    """What is shown of sensitive fields, by name."""
+    sentences: tuple[str, ...] = ()
+    """Conditions in plain language, which a model judges."""
 
     @cached_property
     def interruptions(self) -> Mapping[str | None, tuple[InterruptionPlan, ...]]:

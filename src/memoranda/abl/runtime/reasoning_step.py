@@ -163,7 +163,7 @@ def _recall_instructions(turn: ActiveTurn) -> list[str]:
 def _visible_variables(turn: ActiveTurn) -> dict[str, Any]:
     """Return the variables that the model sees, without the sensitive ones."""
     frame = turn.frame
-    known = {name: value for name, value in frame.variables().items() if value is not None}
+    known = frame.redact({name: value for name, value in frame.variables().items() if value is not None})
     declared = [variable.path for variable in frame.plan.declarations.persistent.values() if variable.sensitive]
     for path in (*declared, *(path for path, grant in frame.facts.grants.items() if grant.sensitive)):
         known = without_field(known, tuple(path.split(".")))
@@ -207,4 +207,4 @@ def conversation(turn: ActiveTurn) -> list[Said]:
     """Return the messages that the active agent may see, the user's current words last."""
     said = [Said(one[0], one[1]) for one in turn.past(turn.frame)][-_MOST_MESSAGES:]
     said.append(Said("user", turn.text if not turn.opening else _BEGIN))
-    return said
+    return [msgspec.structs.replace(one, text=turn.hide(one.text)) for one in said] if turn.hidden else said

@@ -45,6 +45,7 @@ Kind = Literal[
     "completed",
     "ended",
     "stopped",
+    "logged",
 ]
 
 EVENTS = frozenset(

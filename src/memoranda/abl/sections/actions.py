@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -14,10 +15,12 @@ from memoranda.abl.document import (
     Branch,
     Call,
     Check,
+    Choice,
     Clear,
     Consult,
     Field,
     Gather,
+    Log,
     Present,
     Respond,
     Set,
@@ -26,8 +29,19 @@ from memoranda.abl.document import (
     Transform,
 )
 from memoranda.abl.keywords import LEVELS
-from memoranda.abl.lines import Line, list_elements, object_fields, part, split, split_assignment, unquote
-from memoranda.abl.reader import Entry, Properties, Reader, elements, item_text, mapping, text_of
+from memoranda.abl.lines import (
+    Line,
+    list_elements,
+    object_fields,
+    part,
+    split,
+    split_arrow,
+    split_assignment,
+    split_pair,
+    unquote,
+)
+from memoranda.abl.reader import Entry, Properties, Reader, elements, expand_item, item_text, mapping, text_of
+from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
 from memoranda.model.text import quote
@@ -97,8 +111,12 @@ def _field(reader: Reader, line: Line) -> Field | None:
         prompt=found.text("prompt"),
         type=found.text("type"),
         default=found.expression("default"),
-        validation=found.text("validation"),
-        validate=_validate(found.line("validate")),
+        **_validation(reader, found),
+        retry_prompt=found.text("retry_prompt"),
+        sensitive=found.flag("sensitive"),
+        display=found.choice("sensitive_display"),
+        mask=found.mapping("mask_config"),
+        description=found.text("description"),
         options=found.names("options"),
         hints=found.texts("extraction_hints"),
         depends_on=found.names("depends_on"),
@@ -134,13 +152,70 @@ def _is_required(reader: Reader, line: Line) -> bool | None:
     return word in ("required", "true")
 
 
-def _validate(line: Line | None) -> tuple[Argument, ...]:
-    if line is None:
-        return ()
-    if line.value is not None and not line.value.text.startswith("{"):
-        name = Raw("rule", runs=((0, line.key_span.start),), span=line.key_span)
-        return (Argument(name, line.value.raw, span=line.span),)
-    return tuple(mapping(line))
+def _validation(reader: Reader, found: Properties) -> dict[str, Any]:
+    """Return the rules for the value of a field: a condition or sentence, a pattern, and named rules."""
+    process, condition = found.choice("validation_process"), found.text("validation")
+    pattern: Raw | None = None
+    rules: list[Argument] = []
+    line = found.line("validate")
+    if line is not None and line.value is not None and not line.value.text.startswith("{"):
+        text = line.value.unquoted
+        called = RULE.fullmatch(text.text)
+        if called and called["name"].casefold() in VALIDATE:
+            rules.append(Argument(part(text, *called.span("name")), part(text, *called.span("rest")), span=line.span))
+        elif called and called["rest"] is None:
+            # A single word would be a variable that is never true.
+            rules.append(Argument(text, text, span=line.span))
+        elif condition is None:
+            condition = text
+        else:
+            reader.note_duplicate(line, "validation")
+    elif line is not None:
+        condition, rules = _rules_below(reader, line, condition)
+    if condition is not None and (process == "regex" or _is_pattern(condition)):
+        condition, pattern = None, condition
+    for rule in rules:
+        if rule.name.text.casefold() not in (*VALIDATE, "message"):
+            message = f"{quote(rule.name.text)} is not a rule of `validate`"
+            hint = did_you_mean(rule.name.text, VALIDATE, otherwise=f"One of {', '.join(VALIDATE)}, or a condition")
+            reader.error("wrong_value", message, rule.name.span, hint=hint)
+    return {"validation": condition, "pattern": pattern, "validate": tuple(rules)}
+
+
+VALIDATE = (
+    *("min", "minimum", "min_value", "max", "maximum", "max_value", "range", "enum", "options", "values", "one_of"),
+    *("pattern", "regex", "email", "phone", "url", "number", "integer", "whole", "positive"),
+    *("min_length", "minlength", "min_items", "max_length", "maxlength", "max_items"),
+    *("future", "future_date", "in_future", "past", "past_date", "in_past"),
+)
+"""The rules that `validate` knows by name."""
+RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:,|\.\.|-|to)\s*(-?\d+(?:\.\d+)?)")
+RULE = re.compile(r"(?P<name>[^\W\d]\w*)\s*(?:\((?P<rest>.*)\))?", re.DOTALL)
+
+
+def _is_pattern(condition: Raw) -> bool:
+    return condition.text.startswith("^") or (condition.text.endswith("$") and " " not in condition.text)
+
+
+def _rules_below(reader: Reader, line: Line, condition: Raw | None) -> tuple[Raw | None, list[Argument]]:
+    """Return the condition and the rules of a block: `min: 1`, or `type: pattern` with `rule` and `error`."""
+    given = {argument.name.text.casefold(): argument for argument in mapping(line)}
+    kind, rule = given.pop("type", None), given.pop("rule", None)
+    given.pop("max_retries", None)
+    message = given.pop("error", None) or given.pop("message", None)
+    rules = list(given.values())
+    if kind is not None and rule is not None:
+        word = unquote(kind.value).text.casefold()
+        if word in ("custom", "llm"):
+            condition = unquote(rule.value)
+        else:
+            rules.append(Argument(unquote(kind.value), rule.value, span=line.span))
+    elif kind is not None or rule is not None:
+        wrong = "`validate` needs both `type` and `rule`"
+        reader.error("missing", wrong, line.key_span, hint='type: enum, rule: "a, b"')
+    if message is not None:
+        rules.append(Argument(Raw("message", span=message.name.span), message.value, span=message.span))
+    return condition, rules
 
 
 def _activation(found: Properties) -> Raw | None:
@@ -193,6 +268,8 @@ def read_actions(reader: Reader, found: Properties) -> tuple[Action, ...]:
                 actions.append(action)
         elif name in _OUTCOMES and not _attach(reader, actions, entry):
             waiting.append(entry)
+        elif name in ("ACTIONS", "PROMPT"):
+            _complete(reader, actions, entry)
     for entry in waiting:
         # An outcome above all calls belongs to the first call below it.
         if not _attach(reader, actions, entry, first=True):
@@ -203,6 +280,24 @@ def read_actions(reader: Reader, found: Properties) -> tuple[Action, ...]:
                 hint="Put it below the call that it is about",
             )
     return tuple(actions)
+
+
+def _complete(reader: Reader, actions: list[Action], entry: Entry) -> None:
+    """Add the choices to the message above, or the question to the fields above."""
+    wanted = Respond if entry.keyword.name == "ACTIONS" else Gather
+    place = next((at for at in range(len(actions) - 1, -1, -1) if isinstance(actions[at], wanted)), None)
+    owner = actions[place] if place is not None else None
+    if isinstance(owner, Respond) and place is not None:
+        actions[place] = msgspec.structs.replace(owner, choices=(*owner.choices, *read_choices(reader, entry.line)))
+    elif isinstance(owner, Gather) and place is not None:
+        first = msgspec.structs.replace(owner.fields[0], prompt=owner.fields[0].prompt or text_of(entry.line))
+        actions[place] = msgspec.structs.replace(owner, fields=(first, *owner.fields[1:]))
+    elif entry.keyword.name == "ACTIONS":
+        text = Raw("", runs=((0, entry.line.span.start),), span=entry.line.key_span)
+        actions.append(Respond(text, choices=read_choices(reader, entry.line), span=entry.line.span))
+    else:
+        message = "`PROMPT` has no `COLLECT`"
+        reader.error("wrong_nesting", message, entry.line.key_span, hint="Put it below the fields that it asks for")
 
 
 _OUTCOMES = {"WITH", "AS", "ON_SUCCESS", "ON_FAIL", "ON_RESULT"}
@@ -400,7 +495,7 @@ def _call(reader: Reader, line: Line) -> Call | None:
     positional: list[Raw] = []
     named: list[Argument] = list(found.mapping("WITH"))
     for argument in split(part(written, *called.span(2)), ",") if called else []:
-        sides = split_assignment(argument)
+        sides = split_assignment(argument) or _named(argument)
         if sides:
             named.append(Argument(*sides, span=argument.span))
         elif argument.text:
@@ -414,6 +509,12 @@ def _call(reader: Reader, line: Line) -> Call | None:
     return call
 
 
+def _named(argument: Raw) -> tuple[Raw, Raw] | None:
+    """Return name and value of an argument that is written as `name: value`."""
+    sides = split_pair(argument)
+    return sides if sides and _STEP.fullmatch(sides[0].text) and sides[1].text else None
+
+
 def _check(reader: Reader, line: Line) -> Check | None:
     return Check(line.value.unquoted, span=line.span) if line.value else None
 
@@ -422,10 +523,59 @@ def _respond(reader: Reader, line: Line) -> Respond | None:
     text = text_of(line)
     if text is None:
         return None
+    choices = read_reply(reader, line)
     named = None if text.literal else _TEMPLATE.fullmatch(text.text)
     if named:
-        return Respond(unquote(part(text, *named.span(1))), named=True, span=line.span)
-    return Respond(text, span=line.span)
+        return Respond(unquote(part(text, *named.span(1))), named=True, choices=choices, span=line.span)
+    return Respond(text, choices=choices, span=line.span)
+
+
+def read_reply(reader: Reader, line: Line) -> tuple[Choice, ...]:
+    """Return the choices that are nested below a message, among other forms of it."""
+    if line.value is None or not line.children:
+        return ()
+    found = reader.properties(line.children, "reply", owner=line.span)
+    actions = found.line("ACTIONS")
+    return read_choices(reader, actions) if actions else ()
+
+
+def read_choices(reader: Reader, line: Line) -> tuple[Choice, ...]:
+    """Return the buttons and options of `ACTIONS`."""
+    choices: list[Choice] = []
+    for item in line.children:
+        if not item.dash:
+            message = f"{quote(item.key or item.text)} has no effect: how a form is drawn"
+            reader.warning("not_acted_on", message, item.key_span)
+            continue
+        found = reader.properties(expand_item(item).entries, "element", owner=item.span)
+        options = found.line("options")
+        label = found.text("label") or found.text("value") or found.text("id")
+        if options is not None:
+            choices.extend(read_choices(reader, options))
+        elif label is not None:
+            # `- BUTTON: "Label" -> id`
+            line_of_label = found.line("label")
+            value = line_of_label.value if line_of_label else None
+            sides = split_arrow(value.raw) if value is not None and value.style == "plain" else None
+            label, id = (unquote(sides[0]), sides[1]) if sides else (label, found.text("id"))
+            choices.append(Choice(label, id, found.text("value"), span=item.span))
+    return tuple(choices)
+
+
+def _log(reader: Reader, line: Line) -> Log | None:
+    if line.value is None:
+        given = {(child.key or "").casefold(): child for child in line.children}
+        message = given.get("message")
+        return Log(text_of(message), span=line.span) if message else None
+    fields = object_fields(line.value.raw)
+    if fields is not None:
+        return Log(names=tuple(name for name, _ in fields), span=line.span)
+    return Log(line.value.unquoted, span=line.span)
+
+
+def _collect(reader: Reader, line: Line) -> Gather:
+    names = [reader.name(name, "a field") for name in elements(line)]
+    return _build_gather(reader, line, [Field(name, span=name.span) for name in names], [])
 
 
 def _present(reader: Reader, line: Line) -> Present | None:
@@ -444,6 +594,8 @@ _MAKERS: dict[str, _Maker] = {
     "CALL": _call,
     "CHECK": _check,
     "RESPOND": _respond,
+    "LOG": _log,
+    "COLLECT": _collect,
     "PRESENT": _present,
     "GATHER": read_gather,
     "DELEGATE": _consult,

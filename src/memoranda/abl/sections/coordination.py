@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+import re
+from typing import Any, cast
 
 from memoranda.abl.document import (
     Access,
@@ -17,9 +18,11 @@ from memoranda.abl.document import (
 )
 from memoranda.abl.keywords import RETURN_ACTIONS
 from memoranda.abl.lines import Line, object_fields, split_arrow, unquote
-from memoranda.abl.reader import Properties, Reader, mapping
+from memoranda.abl.reader import Properties, Reader, elements, item_text, mapping
+from memoranda.abl.sections.actions import read_reply
 from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
+from memoranda.model.text import quote
 
 
 def read_handoffs(reader: Reader, lines: tuple[Line, ...]) -> tuple[Handoff, ...]:
@@ -38,7 +41,7 @@ def read_handoffs(reader: Reader, lines: tuple[Line, ...]) -> tuple[Handoff, ...
                 priority=found.integer("PRIORITY"),
                 context=_context(reader, context) if context else _context_beside(found, line),
                 returns=found.flag("RETURN"),
-                on_return=_on_return(reader, back) if back else None,
+                on_return=_on_return(reader, found, back),
                 on_failure=found.text("ON_FAILURE"),
                 kept=found.kept,
                 span=line.span,
@@ -76,10 +79,16 @@ def _context_beside(found: Properties, line: Line) -> Context | None:
 def _history(line: Line) -> tuple[Raw | None, int | None]:
     """Return how much of the conversation goes along: a mode, and a count for `last_n`."""
     if line.value is not None and object_fields(line.value.raw) is None:
-        return line.value.unquoted, None
+        last = _LAST.fullmatch(line.value.text)
+        return (Raw("last_n", span=line.value.span), int(last[1])) if last else (line.value.unquoted, None)
     given = {argument.name.text.casefold(): unquote(argument.value) for argument in mapping(line)}
+    if "last_n" in given:
+        given |= {"count": given["last_n"], "mode": Raw("last_n", span=line.key_span)}
     count = given.get("count")
     return given.get("mode"), int(count.text) if count and count.text.isdecimal() else None
+
+
+_LAST = re.compile(r"last_(?:n\s*:\s*)?(\d{1,6})")
 
 
 def _grant(reader: Reader, line: Line) -> Grant:
@@ -99,22 +108,31 @@ def _grant(reader: Reader, line: Line) -> Grant:
     return Grant(path, cast("Access", word), span=line.span)
 
 
-def _on_return(reader: Reader, line: Line) -> OnReturn:
+def _on_return(reader: Reader, handoff: Properties, line: Line | None) -> OnReturn | None:
+    beside = handoff.mapping("MAP")
+    if line is None:
+        owner = handoff.line("MAP")
+        return OnReturn(map=beside, span=owner.span) if owner else None
     if line.value is not None:
-        word = line.value.unquoted
-        if word.text.casefold() in RETURN_ACTIONS:
-            return OnReturn(action=word.text.casefold(), span=line.span)
-        return OnReturn(handler=word, span=line.span)
+        return OnReturn(**_way_on(line.value.unquoted), map=beside, span=line.span)
     found = reader.properties(line.children, "on return", owner=line.span)
-    words = found.text("resume_with")
+    words, action, handler = found.text("resume_with"), found.text("action"), found.text("handler")
+    way_on = _way_on(action) if action else {}
+    if handler is not None:
+        way_on["handler"] = handler
     return OnReturn(
-        action=found.choice("action"),
-        handler=found.text("handler"),
-        map=found.mapping("map"),
+        **way_on,
+        map=(*found.mapping("map"), *beside),
         set=found.mapping("set"),
         resume_with=words.text if words else None,
         span=line.span,
     )
+
+
+def _way_on(word: Raw) -> dict[str, Any]:
+    """Return how the agent goes on: by an action, or by a handler of this name."""
+    action = word.text.casefold()
+    return {"action": action} if action in RETURN_ACTIONS else {"handler": word}
 
 
 def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, ...]:
@@ -125,7 +143,7 @@ def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, .
         agent = found.text("AGENT")
         if agent is None:
             continue
-        failure = found.line("ON_FAILURE")
+        failure, retries = _failure(found.line("ON_FAILURE"))
         delegates.append(
             Delegate(
                 agent=agent,
@@ -135,12 +153,24 @@ def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, .
                 returns=found.mapping("RETURNS"),
                 use_result=found.text("USE_RESULT"),
                 timeout=found.text("TIMEOUT"),
-                on_failure=failure.value.unquoted if failure and failure.value else None,
-                kept=(*found.kept, *((failure,) if failure and failure.children else ())),
+                on_failure=failure,
+                failure_message=found.text("FAILURE_MESSAGE"),
+                retries=retries,
+                kept=found.kept,
                 span=line.span,
             )
         )
     return tuple(delegates)
+
+
+def _failure(line: Line | None) -> tuple[Raw | None, int]:
+    """Return what follows a failure, and how often to try again: one word, or `type` and `count` below."""
+    if line is None or line.value is not None:
+        return (line.value.unquoted if line and line.value else None), 1
+    given = {argument.name.text.casefold(): unquote(argument.value) for argument in mapping(line)}
+    count = given.get("count")
+    kind = given.get("type") or given.get("respond")
+    return kind, int(count.text) if count and count.text.isdecimal() else 1
 
 
 def read_escalate(reader: Reader, lines: tuple[Line, ...], span: Span) -> Escalate:
@@ -152,7 +182,23 @@ def read_escalate(reader: Reader, lines: tuple[Line, ...], span: Span) -> Escala
         for line in (*loose, *reader.items(found.below("triggers"), "triggers"))
         if (trigger := _trigger(reader, line)) is not None
     ]
-    return Escalate(tuple(triggers), found.names("context_for_human"), found.kept, span=span)
+    return Escalate(tuple(triggers), _shown_to_people(reader, found), found.kept, span=span)
+
+
+def _shown_to_people(reader: Reader, found: Properties) -> tuple[Raw, ...]:
+    """Return the variables that a person is shown; anything but a name has no effect."""
+    line = found.line("context_for_human")
+    if line is None:
+        return ()
+    if line.value is not None:
+        return tuple(elements(line))
+    names: list[Raw] = []
+    for child in line.children:
+        if child.key is None:
+            names.append(reader.path(item_text(child), "a variable"))
+        else:
+            reader.warning("not_acted_on", f"{quote(child.key)} has no effect: text for people", child.key_span)
+    return tuple(names)
 
 
 def _trigger(reader: Reader, line: Line) -> Trigger | None:
@@ -171,6 +217,9 @@ def read_completes(reader: Reader, lines: tuple[Line, ...]) -> tuple[Complete, .
         when = found.text("WHEN")
         if when is not None:
             value, target = _store(found)
+            reply = found.line("RESPOND")
+            if reply is not None:
+                read_reply(reader, reply)
             completes.append(Complete(when, found.text("RESPOND"), value, target, found.kept, span=line.span))
     return tuple(completes)
 

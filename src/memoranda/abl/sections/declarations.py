@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import Literal, cast
 
+from msgspec.structs import replace
+
 from memoranda.abl.document import (
     Access,
+    Argument,
     Before,
     Memory,
     MemoryScope,
@@ -33,7 +36,7 @@ from memoranda.abl.lines import (
     top_level_characters,
     unquote,
 )
-from memoranda.abl.reader import Properties, Reader, item_text
+from memoranda.abl.reader import Properties, Reader, item_text, mapping, text_of
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
@@ -42,10 +45,14 @@ from memoranda.model.text import quote
 
 def read_memory(reader: Reader, lines: tuple[Line, ...], span: Span) -> Memory:
     """Read the whole section."""
-    found = reader.properties(lines, "memory", owner=span)
+    table = LEVELS["memory"]
+    # People also declare session variables directly below the section, as `name:` with properties.
+    named = [line for line in lines if line.key and not table.find(line.key) and _has_properties(line)]
+    found = reader.properties((line for line in lines if line not in named), "memory", owner=span)
     declared = [_persistent(reader, line) for line in reader.items(found.below("persistent"), "persistent")]
     short = _short_declarations(reader, found)
-    session = [_session(reader, line) for line in reader.items(found.below("session"), "session")]
+    items = (*named, *reader.items(found.below("session"), "session"))
+    session = [_session(reader, line) for line in items]
     reader.note_duplicates(variable.name for variable in session)
     reader.note_duplicates(variable.path for variable in declared)
     return Memory(
@@ -57,6 +64,11 @@ def read_memory(reader: Reader, lines: tuple[Line, ...], span: Span) -> Memory:
         recall=tuple(filter(None, [_recall(reader, line) for line in reader.items(found.below("recall"), "recall")])),
         span=span,
     )
+
+
+def _has_properties(line: Line) -> bool:
+    table = LEVELS["session variable"]
+    return bool(line.children) and all(child.key and table.find(child.key) for child in line.children)
 
 
 def _name_and_properties(reader: Reader, line: Line, level: str, keyword: str) -> tuple[Raw, Properties]:
@@ -79,7 +91,7 @@ def _session(reader: Reader, line: Line) -> SessionVariable:
     bare, found = _name_and_properties(reader, line, "session variable", "NAME")
     return SessionVariable(
         name=reader.name(bare, "a session variable") if bare.text else bare,
-        type=found.choice("TYPE"),
+        type=found.type("TYPE"),
         description=found.text("DESCRIPTION"),
         initial=found.expression("INITIAL"),
         reset=found.choice("RESET") or "per_session",
@@ -94,12 +106,13 @@ def _persistent(reader: Reader, line: Line) -> PersistentVariable:
         path=reader.path(bare, "a persistent variable") if bare.text else bare,
         declared_scope=cast("MemoryScope | None", found.choice("SCOPE")),
         access=cast("Access", found.choice("ACCESS") or "readwrite"),
-        type=found.choice("TYPE"),
+        type=found.type("TYPE"),
         unit=found.text("UNIT"),
         default=found.expression("DEFAULT"),
         description=found.text("DESCRIPTION"),
         sensitive=found.flag("SENSITIVE"),
-        kept=found.kept,
+        display=found.choice("SENSITIVE_DISPLAY"),
+        mask=found.mapping("MASK_CONFIG"),
         span=line.span,
     )
 
@@ -130,13 +143,15 @@ def _remember(reader: Reader, line: Line) -> Remember | None:
     store = found.line("STORE")
     if when is None or store is None:
         return None
-    if store.value is None:
+    # The value may also be on the line below.
+    written = store.value.raw if store.value is not None and store.value.style != "quoted" else text_of(store)
+    if written is None:
         reader.error("wrong_value", "`STORE` needs a value and a path", store.key_span, hint="STORE: value -> path")
         return None
-    sides = split_arrow(store.value.unquoted if store.value.style == "quoted" else store.value.raw)
+    sides = split_arrow(written)
     if sides is None or not sides[0].text or not sides[1].text:
-        message = f"`STORE` does not say where {quote(store.value.text, longest=40)} goes"
-        reader.error("wrong_value", message, store.value.span, hint="Write it as `value -> path`")
+        message = f"`STORE` does not say where {quote(written.text, longest=40)} goes"
+        reader.error("wrong_value", message, written.span, hint="Write it as `value -> path`")
         return None
     value, target = sides
     return Remember(
@@ -149,7 +164,7 @@ def _remember(reader: Reader, line: Line) -> Remember | None:
 
 
 def _recall(reader: Reader, line: Line) -> Recall | None:
-    retired = RETIRED_EVENTS.get(line.key.upper()) if line.key else None
+    retired = _retired_event(line)
     if retired and line.key and line.value:
         reader.warning(
             "retired",
@@ -175,21 +190,34 @@ def _recall(reader: Reader, line: Line) -> Recall | None:
     )
 
 
+def _retired_event(line: Line) -> str | None:
+    """Return the event of `ON_START: "text"` and its kin; one without a successor is the name of a tool or a field."""
+    word = (line.key or "").upper()
+    if not word.startswith("ON_") or line.value is None or LEVELS["recall"].find(word):
+        return RETIRED_EVENTS.get(word)
+    return RETIRED_EVENTS.get(word, f"entity:{word[3:].lower()}:extracted")
+
+
 _WORD = re.compile(r"[A-Za-z_]+")
 _BEFORE = re.compile(r"(?:BEFORE|before|Before)(?=\s|$)")
 _CALLING = re.compile(r"calling\s+(\S+)$", re.IGNORECASE)
 _RETURNING = re.compile(r"returning\s+results?$", re.IGNORECASE)
-_ACTION = re.compile(r"(HANDOFF)\s+(\S+)$|(ESCALATE|BLOCK)$")
+_ACTION = re.compile(
+    r"(?P<word>handoff|goto)(?:\s*:\s*|\s+)(?:to\s+)?(?P<target>[^\W\d][\w\-]*)"
+    r"|(?P<alone>block|escalate)(?:(?:\s*:|\s+with\s+reason\b\s*:?|\s)\s*(?P<reason>.+))?|(?P<retry>retry)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What `ON_FAIL` says in one line, in any case: an action with its target or reason."""
 
 
 def read_constraints(reader: Reader, lines: tuple[Line, ...]) -> tuple[Phase, ...]:
     """Read the whole section: labels with rules below them, or rules without a label."""
     phases: list[Phase] = []
-    loose = tuple(line for line in lines if line.dash)
+    loose = tuple(line for line in lines if line.dash or _begins_rule(line))
     if loose:
         phases.append(_phase(reader, None, loose, loose[0].span))
     for line in lines:
-        if line.dash:
+        if line in loose:
             continue
         if line.key is None or line.value is not None:
             reader.error(
@@ -200,9 +228,21 @@ def read_constraints(reader: Reader, lines: tuple[Line, ...]) -> tuple[Phase, ..
             )
             continue
         label = line.name
-        phases.append(_phase(reader, label, tuple(reader.items(line.children, line.key)), line.span))
+        bare = [child for child in line.children if not child.dash and _begins_rule(child)]
+        items = reader.items((child for child in line.children if child not in bare), line.key)
+        phases.append(_phase(reader, label, tuple(sorted((*items, *bare), key=_start)), line.span))
     reader.note_duplicates(phase.label for phase in phases if phase.label)
     return tuple(phases)
+
+
+def _begins_rule(line: Line) -> bool:
+    """Return whether a line without a dash is a rule: `REQUIRE condition`."""
+    word = _WORD.match(line.text)
+    return word is not None and word[0] in RULES
+
+
+def _start(line: Line) -> int:
+    return line.span.start
 
 
 def _phase(reader: Reader, label: Raw | None, lines: tuple[Line, ...], span: Span) -> Phase:
@@ -307,24 +347,32 @@ def _failure(reader: Reader, line: Line) -> OnFail | None:
     if line.value is None:
         found = reader.properties(line.children, "failure", owner=line.span)
         return OnFail(
-            "structured",
+            "escalate" if found.line("ESCALATE") else "structured",
             respond=found.text("RESPOND"),
             handoff=found.text("HANDOFF"),
             collect=found.names("COLLECT"),
             goto=found.text("GOTO"),
             retry=found.flag("RETRY"),
             then=found.choice("THEN"),
+            reason=found.text("ESCALATE"),
             span=line.span,
         )
     reader.refuse_nested(line, "ON_FAIL")
     text = line.value.unquoted
-    action = None if text.literal else _ACTION.match(text.text)
-    if action and action[1]:
-        return OnFail("handoff", handoff=part(text, *action.span(2)), span=line.span)
-    if action:
-        return OnFail("escalate" if action[3] == "ESCALATE" else "block", span=line.span)
-    respond = text.text.startswith("RESPOND ") and not text.literal
-    return OnFail("respond", respond=unquote(part(text, 8, len(text.text))) if respond else text, span=line.span)
+    action = None if line.value.style == "block" else _ACTION.fullmatch(text.text)
+    # A message may begin with such a word.
+    if action is None or (line.value.style == "quoted" and (action["reason"] or action["word"])):
+        respond = text.text[:8].upper() == "RESPOND " and not text.literal
+        return OnFail("respond", respond=unquote(part(text, 8, len(text.text))) if respond else text, span=line.span)
+    if action["word"]:
+        target = part(text, *action.span("target"))
+        if action["word"].casefold() == "goto":
+            return OnFail("structured", goto=target, span=line.span)
+        return OnFail("handoff", handoff=target, span=line.span)
+    if action["retry"]:
+        return OnFail("structured", retry=True, span=line.span)
+    reason = unquote(part(text, *action.span("reason"))) if action["reason"] else None
+    return OnFail("escalate" if action["alone"].casefold() == "escalate" else "block", reason=reason, span=line.span)
 
 
 _NAME = re.compile(r"\s*([^\W\d][\w.\-]*)\s*")
@@ -332,13 +380,43 @@ _NAME = re.compile(r"\s*([^\W\d][\w.\-]*)\s*")
 
 def read_tools(reader: Reader, lines: tuple[Line, ...]) -> tuple[Tool, ...]:
     """Read the whole section: `name(parameter: type = default) -> type` with properties below it."""
+    table = LEVELS["tools"]
+    shared = [line for line in lines if line.key and not line.dash and table.find(line.key) and not _is_tool(line)]
+    defaults = reader.properties(shared, "tools", owner=lines[0].span if lines else Span(0, 0))
     tools: list[Tool] = []
     for line in lines:
-        tool = _tool(reader, line)
+        tool = None if line in shared else _tool(reader, line)
         if tool is not None:
-            tools.append(tool)
+            tools.append(_with_defaults(tool, defaults) if shared else tool)
     reader.note_duplicates(tool.name for tool in tools)
     return tuple(tools)
+
+
+def _is_tool(line: Line) -> bool:
+    """Return whether a line with the name of a shared keyword declares a tool of that name."""
+    return line.value is None and any(LEVELS["tool"].find(child.key or "") for child in line.children)
+
+
+def _with_defaults(tool: Tool, shared: Properties) -> Tool:
+    """Return a tool with what is declared once for all tools, where it says nothing itself."""
+    base, auth = shared.text("base_url"), shared.text("auth")
+    endpoint = tool.endpoint
+    if base is not None and endpoint is not None and endpoint.text.startswith("/"):
+        # The two texts are at different places, so a diagnostic about both names the first.
+        whole = base.text.rstrip("/") + endpoint.text
+        endpoint = replace(endpoint, text=whole, runs=((0, base.span.start),), span=base.span)
+    own = {argument.name.text.casefold() for argument in tool.headers}
+    headers = (argument for argument in shared.mapping("headers") if argument.name.text.casefold() not in own)
+    return replace(
+        tool,
+        endpoint=endpoint,
+        headers=(*tool.headers, *headers),
+        auth=tool.auth or (auth.text.casefold() if auth else None),
+        auth_config=tool.auth_config or _auth_config(shared),
+        timeout=tool.timeout if tool.timeout is not None else shared.integer("timeout"),
+        retry=tool.retry or shared.integer("retry") or 0,
+        retry_delay=tool.retry_delay if tool.retry_delay is not None else shared.integer("retry_delay"),
+    )
 
 
 def _tool(reader: Reader, line: Line) -> Tool | None:
@@ -357,9 +435,13 @@ def _tool(reader: Reader, line: Line) -> Tool | None:
         return _build_tool(line, reader.path(name, "a tool"), _parameters_in_detail(found), _returns(found), found)
     first = line.key.partition(" ")[0].upper()
     if first in ("FROM", "USE", "IMPORT"):
-        message = f"`{first}` is kept but not acted on: tools of another file"
-        reader.note("not_acted_on", message, line.key_span)
+        reader.warning("not_acted_on", f"`{first}` has no effect: tools of another file", line.key_span)
         return None
+    if line.dash and line.value is not None:
+        # `- name: what it does`
+        found = reader.properties(line.body, "tool", owner=line.span)
+        tool = _build_tool(line, reader.path(line.name, "a tool"), (), None, found)
+        return replace(tool, description=tool.description or line.value.unquoted)
     reader.error(
         "wrong_nesting",
         f"{quote(line.text, longest=40)} is not a tool",
@@ -448,7 +530,13 @@ def _parameters_in_detail(found: Properties) -> tuple[ToolParameter, ...]:
 
 
 def _value(line: Line | None) -> Raw | None:
-    return line.value.raw if line is not None and line.value is not None else None
+    if line is None or line.value is None:
+        return None
+    remark = _REMARK.search(line.value.text) if line.value.style == "plain" else None
+    return part(line.value.raw, 0, remark.start()) if remark else line.value.raw
+
+
+_REMARK = re.compile(r"\s+#(?=\s)")
 
 
 def _returns(found: Properties) -> Raw | None:
@@ -475,10 +563,20 @@ def _field_type(line: Line) -> str:
     return line.value.unquoted.text if line.value is not None else _type(line.children)
 
 
+def _auth_config(found: Properties) -> tuple[Argument, ...]:
+    """Return the pairs of `auth_config`; those below `custom_headers` are pairs of it too."""
+    line = found.line("auth_config")
+    if line is None or line.value is not None:
+        return found.mapping("auth_config")
+    inner = [child for child in line.children if child.value is None and child.children]
+    whole = replace(line, children=tuple(child for child in line.children if child not in inner))
+    return (*mapping(whole), *(pair for child in inner for pair in mapping(child)))
+
+
 def _build_tool(
     line: Line, name: Raw, parameters: tuple[ToolParameter, ...], returns: Raw | None, found: Properties
 ) -> Tool:
-    kind, method = found.text("type"), found.text("method")
+    kind, method, auth = found.text("type"), found.text("method"), found.text("auth")
     details = found.line("parameters")
     kept = (*found.kept, details) if details is not None and line.key is None else found.kept
     return Tool(
@@ -490,6 +588,8 @@ def _build_tool(
         endpoint=found.text("endpoint"),
         method=method.text.upper() if method else None,
         headers=found.mapping("headers"),
+        auth=auth.text.casefold() if auth else None,
+        auth_config=_auth_config(found),
         query_params=found.mapping("query_params"),
         body=found.text("body_template"),
         timeout=found.integer("timeout"),

@@ -15,8 +15,8 @@ from memoranda.lang.source import Span
 from memoranda.model.text import quote
 
 
-def read_flow(reader: Reader, lines: tuple[Line, ...], span: Span) -> Flow:
-    """Read the whole section: entry point, order, digressions and steps."""
+def read_flow(reader: Reader, lines: tuple[Line, ...], span: Span, *, fragment: bool = False) -> Flow:
+    """Read the whole section: entry point, order, digressions and steps; a fragment may lack parts of it."""
     table = LEVELS["flow"]
     own = [line for line in lines if line.key is not None and not line.dash and table.find(line.key)]
     found = reader.properties(own, "flow", owner=span)
@@ -28,11 +28,11 @@ def read_flow(reader: Reader, lines: tuple[Line, ...], span: Span) -> Flow:
         if line.key is None and "->" in line.text:
             order.extend(name for name in split(line.raw, "->") if name.text)
         else:
-            step = _read_step_line(reader, line)
+            step = _read_step_line(reader, line, fragment=fragment)
             if step is not None:
                 steps.append(step)
     reader.note_duplicates(step.name for step in steps)
-    if not steps:
+    if not steps and not fragment:
         message = "`FLOW` has no steps"
         reader.error("missing", message, span, hint="Add a step: a name with a colon, and its lines below it")
     return Flow(
@@ -61,7 +61,7 @@ def _order(reader: Reader, line: Line | None) -> tuple[list[Raw], list[Line]]:
     return names, [child for child in line.children if child.key is not None or "->" in child.text]
 
 
-def _read_step_line(reader: Reader, line: Line) -> Step | None:
+def _read_step_line(reader: Reader, line: Line, *, fragment: bool) -> Step | None:
     if line.key is None:
         message = f"{quote(line.text, longest=40)} is not a step"
         reader.error(
@@ -69,24 +69,24 @@ def _read_step_line(reader: Reader, line: Line) -> Step | None:
         )
         return None
     if line.dash and line.key.casefold() == "name" and line.value is not None:
-        return read_step(reader, line.value.unquoted, line.body, line.span)
+        return read_step(reader, line.value.unquoted, line.body, line.span, fragment=fragment)
     if line.value is not None:
         near = did_you_mean(line.key, LEVELS["flow"].names)
         message = f"{quote(line.key)} is neither a keyword of `FLOW` nor a step"
         reader.error("unknown_keyword", message, line.key_span, hint=near or "A step has its lines below it")
         return None
-    name = line.name
-    return read_step(reader, name, line.body, line.span)
+    return read_step(reader, line.name, line.body, line.span, fragment=fragment)
 
 
 def read_step(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span, *, fragment: bool = False) -> Step:
-    """Read one step; `fragment` is for loose lines without a step around them."""
-    if not fragment:
+    """Read one step; in a fragment it may lack `REASONING`, and loose lines have no name."""
+    if name.text:
         name = reader.name(name, "a step")
     found = reader.properties(lines, "step", owner=span, required=False)
-    if not fragment and found.line("REASONING") is None and not _has_key(lines, "reasoning"):
+    if name.text and found.line("REASONING") is None and not _has_key(lines, "reasoning"):
+        report = reader.warning if fragment else reader.error
         message = f"Step '{name.text}' must declare REASONING: true or REASONING: false."
-        reader.error("missing", message, name.span, hint="REASONING says whether the model drives the step")
+        report("missing", message, name.span, hint="REASONING says whether the model drives the step")
     then = found.line("THEN")
     keyword = LEVELS["step"].find("THEN")
     if then is not None and keyword is not None and then.value is None and not then.children:
@@ -112,7 +112,8 @@ def read_step(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span, *,
         exit_when=found.text("EXIT_WHEN"),
         max_turns=found.integer("MAX_TURNS"),
         step_constraints=found.texts("STEP_CONSTRAINTS"),
-        kept=tuple(line for line in found.kept if (line.key or "").upper() != "ON_ACTION"),
+        instructions=found.text("INSTRUCTIONS"),
+        kept=found.kept,
         span=span,
     )
 
@@ -176,17 +177,11 @@ def _action_handlers(reader: Reader, found: Properties) -> tuple[ActionHandler, 
     handlers: list[ActionHandler] = []
     for line in reader.items(found.below("ON_ACTION"), "ON_ACTION"):
         given = reader.properties(line.entries, "action handler", owner=line.span)
-        action, then = given.text("ACTION"), given.text("THEN")
+        action, then, agent = given.text("ACTION"), given.text("THEN"), given.text("HANDOFF")
+        target = Target("handoff", agent, span=agent.span) if agent else read_target(then) if then else None
         if action is not None:
-            handlers.append(
-                ActionHandler(
-                    action,
-                    given.text("CONDITION"),
-                    read_actions(reader, given),
-                    read_target(then) if then else None,
-                    span=line.span,
-                )
-            )
+            body = read_actions(reader, given)
+            handlers.append(ActionHandler(action, given.text("CONDITION"), body, target, span=line.span))
     return tuple(handlers)
 
 
@@ -228,6 +223,9 @@ def _error_handler(reader: Reader, line: Line) -> ErrorHandler | None:
 def _handler(reader: Reader, found: Properties, kind: Raw, span: Span) -> ErrorHandler:
     then, agent = found.text("THEN"), found.text("HANDOFF_TARGET")
     target = read_target(then) if then else None
+    reason = found.text("ESCALATE")
+    if reason is not None and target is None:
+        target = Target("escalate", reason, reason, span=reason.span)
     if target is not None and agent is not None and target.kind == "handoff":
         target = msgspec.structs.replace(target, name=agent)
     return ErrorHandler(
@@ -250,7 +248,9 @@ HOOKS = ("before_agent", "after_agent", "before_turn", "after_turn")
 
 def read_handler(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span) -> Handler:
     """Read the actions of one handler."""
-    found = reader.properties(lines, "handler", owner=span)
+    # Actions may also be written as a list.
+    entries = [entry for line in lines for entry in (line.entries if line.dash else (line,))]
+    found = reader.properties(entries, "handler", owner=span)
     then = found.text("THEN")
     return Handler(
         name,

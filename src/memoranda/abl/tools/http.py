@@ -7,8 +7,9 @@ rendered with marks in place of values, and each value is encoded for its place:
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from urllib.parse import quote as percent_encoded
 
@@ -192,6 +193,11 @@ def _join(parts: Iterable[str]) -> str:
     return text
 
 
+TOKENS = ("oauth2", "oauth2_client", "oauth2_user")
+AUTHS = ("none", "bearer", "api_key", "basic", "custom", *TOKENS)
+"""The values of `auth` that are acted on."""
+_EARLY = 10
+"""Seconds before its end at which an access token is not used any more."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _SHOWN = 200
@@ -221,6 +227,11 @@ class HttpTool:
         self._query = _templates(templates, tool.query_params)
         self._headers = _templates(templates, tool.headers)
         self._body = _template(templates, tool.body) if tool.body else None
+        self._auth = tool.auth or "none"
+        self._auth_config = {name.casefold(): form for name, form in _templates(templates, tool.auth_config).items()}
+        self._auth_names = [argument.name.text for argument in tool.auth_config]
+        self._token: tuple[str, float] = ("", 0.0)
+        """An access token, and the time until which it is used."""
         self._clock = clock
         self._egress = egress
 
@@ -250,7 +261,11 @@ class HttpTool:
     def _request(self, arguments: dict[str, Any], timeout: float) -> HttpRequest:
         if self._method not in METHODS:
             raise InvalidRequest(f"{quote(self._method)} is not a method; use one of {', '.join(METHODS)}")
-        headers = {name: as_header(name, self._fill(form, arguments)) for name, form in self._headers.items()}
+        headers = self._credentials(timeout)
+        given = {name: as_header(name, self._fill(form, arguments)) for name, form in self._headers.items()}
+        # A header that the tool declares itself takes precedence.
+        named = {name.casefold() for name in given}
+        headers = {**{name: value for name, value in headers.items() if name.casefold() not in named}, **given}
         body = self._content(arguments)
         if body is not None and not any(name.lower() == "content-type" for name in headers):
             headers["content-type"] = b"application/json"
@@ -262,6 +277,58 @@ class HttpTool:
             body=body,
             timeout=timeout,
         )
+
+    def _credentials(self, timeout: float) -> dict[str, bytes]:
+        """Return the headers that the declared `auth` sends; raise if a secret for them is missing."""
+        if self._auth == "bearer" or (self._auth in TOKENS and "token_url" not in self._auth_config):
+            secret = "bearer_token" if self._auth == "bearer" else "oauth2_token"
+            return {"Authorization": b"Bearer " + self._secret("token", secret)}
+        if self._auth in TOKENS:
+            return {"Authorization": b"Bearer " + self._access_token(timeout).encode()}
+        if self._auth == "api_key":
+            name = self._secret("header_name", "").decode() or "X-API-Key"
+            return {name: self._secret("api_key", "api_key")}
+        if self._auth == "basic":
+            both = self._secret("username", "username") + b":" + self._secret("password", "password")
+            return {"Authorization": b"Basic " + b64encode(both)}
+        if self._auth == "custom":
+            return {name: self._secret(name, name) for name in self._auth_names}
+        return {}
+
+    def _secret(self, name: str, secret: str) -> bytes:
+        """Return a value of `auth_config`, else the secret of that name; empty only if no name is given."""
+        form = self._auth_config.get(name.casefold())
+        text = as_header(name, self._fill(form, {})) if form else self._secrets["secrets"].get(secret, "").encode()
+        if not text and secret:
+            raise InvalidRequest(
+                f"`auth: {self._auth}` needs the secret {quote(secret)}: pass secrets={{{secret!r}: …}}"
+            )
+        return text
+
+    def _access_token(self, timeout: float) -> str:
+        """Return the token of the client credentials grant, which is requested again when it has expired."""
+        now = self._clock.now().timestamp()
+        if not self._token[0] or self._token[1] <= now:
+            form = {
+                "grant_type": "client_credentials",
+                "client_id": self._secret("client_id", "client_id").decode(),
+                "client_secret": self._secret("client_secret", "client_secret").decode(),
+                "scope": self._secret("scopes", "").decode(),
+            }
+            request = HttpRequest(
+                method="POST",
+                url=self._secret("token_url", "").decode(),
+                headers={"content-type": b"application/x-www-form-urlencoded"},
+                body=urlencode({name: value for name, value in form.items() if value}).encode(),
+                timeout=timeout,
+            )
+            answer = self._answer(fetch(request, self._egress))
+            given = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+            if not isinstance(given.get("access_token"), str):
+                raise ToolError("api_error", self._message("got no access token"), "auth")
+            lasts = given.get("expires_in")
+            self._token = given["access_token"], now + (lasts if isinstance(lasts, int | float) else 60) - _EARLY
+        return self._token[0]
 
     def _parameters(self, arguments: dict[str, Any]) -> dict[str, str]:
         if not self._query and self._plain_address and self._body is None and self._method not in _WITH_BODY:
