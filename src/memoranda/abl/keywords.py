@@ -198,7 +198,7 @@ _LEVELS = (
                 *("LOOKUP_TABLES", "ATTACHMENTS", "DESTINATIONS", "TRANSFER_FLOW_POLICIES", "CONVERSATION"),
                 *("BEHAVIOR_PROFILES", "USE_BEHAVIOR_PROFILE", "VOICE", "AGENTS", "ROUTING", "STATE", "POLICIES"),
                 *("COMMUNICATION", "BEHAVIOR", "DEFAULTS", "METADATA", "IMPORTS", "IMPORT"),
-                *("USE BEHAVIOR_PROFILE", "HANDOFF_PROTOCOL"),
+                *("USE BEHAVIOR_PROFILE", "HANDOFF_PROTOCOL", "RICH_CONTENT", "FORMATS", "ACTIONS"),
                 meaning="a part that is not run here",
             ),
         ),
@@ -332,7 +332,7 @@ _LEVELS = (
             Keyword("MAX_TURNS", "integer", "Turns the model has, 10 unless said"),
             Keyword("STEP_CONSTRAINTS", "texts", "Rules for the model in this step"),
             Keyword("INSTRUCTIONS", "template", "Instructions for the model in this step", aliases=("BEHAVIOR",)),
-            Keyword("ON_ACTION", "list", "What follows a choice of ACTIONS", below="action handler"),
+            Keyword("ON_ACTION", "anything", "What follows a choice of ACTIONS", below="action handler"),
             *_CHANNEL,
             _PEOPLE,
             *_inert(
@@ -482,7 +482,9 @@ _LEVELS = (
             Keyword("HANDOFF", "name", "Agent that takes over"),
             _LOG,
             *_CHANNEL,
-            *_inert("DO", "COMPLETE", "DELEGATE", meaning="not run here"),
+            Keyword("DO", "list", "Actions in order", below="action handler"),
+            Keyword("COMPLETE", "boolean", "End the agent"),
+            *_inert("DELEGATE", meaning="not run here"),
         ),
     ),
     Level(
@@ -627,15 +629,19 @@ _LEVELS = (
         (
             Keyword("AGENT", "name", "Agent that is asked", required=True, aliases=("TO",)),
             Keyword("WHEN", "condition", "When it is"),
-            Keyword("PURPOSE", "template", "What for"),
-            Keyword("INPUT", "mapping", "What it gets"),
+            Keyword("PURPOSE", "template", "What for", aliases=("SUMMARY",)),
+            Keyword("INPUT", "mapping", "What it gets", aliases=("PASS",)),
             Keyword("RETURNS", "mapping", "What it gives back"),
             Keyword("USE_RESULT", "template", "What the model is to do with that"),
             Keyword("TIMEOUT", "text", "How long it may take"),
-            Keyword("ON_FAILURE", "anything", "respond, continue, escalate or retry"),
+            Keyword("ON_FAILURE", "anything", "respond, continue, escalate or retry", aliases=("ON_FAIL",)),
             Keyword("FAILURE_MESSAGE", "template", "What is said when it fails"),
             _PEOPLE,
-            *_inert("ASYNC", "REMOTE", "PRIORITY", "PARALLEL", meaning="not run here"),
+            *_inert(
+                *("ASYNC", "REMOTE", "LOCATION", "ENDPOINT", "PROTOCOL", "PRIORITY", "PARALLEL", "MEMORY_GRANTS"),
+                "EXPERIENCE_MODE",
+                meaning="not run here",
+            ),
         ),
         open=True,
     ),
@@ -645,7 +651,9 @@ _LEVELS = (
         (
             Keyword("triggers", "list", "When a person is called", below="trigger"),
             Keyword("context_for_human", "anything", "What the person is shown"),
-            *_inert("routing", "on_human_complete", "connector", meaning="how people are reached"),
+            *_inert(
+                *("routing", "on_human_complete", "connector", "CONNECTOR_ACTION"), meaning="how people are reached"
+            ),
         ),
         open=True,
     ),
@@ -657,7 +665,7 @@ _LEVELS = (
             Keyword("REASON", "template", "Why"),
             Keyword("PRIORITY", "choice", "How urgent", choices=PRIORITIES),
             Keyword("TAGS", "names", "Words about it"),
-            *_inert("CONTEXT", "RESPOND", meaning="how people are reached"),
+            *_inert("CONTEXT", "RESPOND", "SET", "GENESYS_SIP_HEADERS", meaning="how people are reached"),
         ),
     ),
     Level(

@@ -270,7 +270,8 @@ def _fragment(reader: Reader, lines: tuple[Line, ...], span: Span) -> Document:
     single = ((level, _without_repetition(found, level)) for level, found in places.items())
     for level, groups in (("document", repeated), ("step", others), *single):
         for group in groups:
-            reader.properties(group, level, owner=span, required=False)
+            entries = (entry for line in group for entry in (line.entries if line.dash else (line,)))
+            reader.properties(entries, level, owner=span, required=False)
     found = reader.properties(sections, "document", owner=span)
     document = _sections(reader, found, "fragment", span, steps=steps)
     return msgspec.structs.replace(
@@ -289,11 +290,16 @@ _LEVELS_OF_LINES = (
 """The levels of keywords that a fragment may consist of, the most specific first."""
 
 
+_LEVELS_OF_ITEMS = ("handoff", "delegate", "digression", "branch", "recall", "remember", "action handler", "element")
+"""The levels of keywords of list items that a fragment may consist of."""
+
+
 def _place_of(line: Line, *, loose: bool, outcomes: bool) -> str:
     """Return the part of a document, or the level of keywords, to which a line of a fragment belongs."""
     outcome = not outcomes and (line.key or "").upper() in ("ON_FAIL", "ON_FAILURE", "ON_SUCCESS", "ON_RESULT")
     found = (
         ("rules", (line.dash or line.key is None) and line.text.upper().startswith(RULES)),
+        *((level, line.dash and LEVELS[level].find(line.key or "") is not None) for level in _LEVELS_OF_ITEMS),
         ("delegate" if (line.key or "").upper() == "ON_FAILURE" else "rule", outcome),
         ("body", loose and _is_keyword_of(line, "step")),
         ("sections", _is_keyword_of(line, "document")),
@@ -312,7 +318,9 @@ def _without_repetition(lines: list[Line], level: str) -> list[list[Line]]:
         word = (line.key or "").upper()
         keyword = LEVELS[level].find(word)
         repeated = (group for group in groups if any((one.key or "").upper() == word for one in group))
-        if line.value is None or (keyword is not None and keyword.repeatable) or not any(repeated):
+        if line.dash:
+            groups.append([line])
+        elif line.value is None or (keyword is not None and keyword.repeatable) or not any(repeated):
             groups[0].append(line)
         else:
             groups.append([line])

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from memoranda.abl.document import Argument
-from memoranda.abl.keywords import LEVELS, MISPLACED, TYPES, Keyword, Level, places_of, variable_type
+from memoranda.abl.keywords import LEVELS, MISPLACED, PRIORITIES, TYPES, Keyword, Level, places_of, variable_type
 from memoranda.abl.lines import Line, Value, list_elements, note_remark, object_fields, part, split, unquote
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean, note_foreign_comment, note_missing_colon
 from memoranda.lang.document import Raw
@@ -372,7 +372,7 @@ def _matching(test: Callable[[str], object], what: str) -> _ValueCheck:
 def _is_choice(reader: Reader, line: Line, keyword: Keyword) -> bool:
     assert line.value is not None
     raw = line.value.unquoted
-    if raw.text.casefold() not in keyword.choices:
+    if raw.text.casefold() not in keyword.choices and not (raw.text.isdecimal() and keyword.choices == PRIORITIES):
         reader.error(
             "wrong_value",
             f"`{keyword.name}` cannot be {quote(raw.text, longest=40)}",

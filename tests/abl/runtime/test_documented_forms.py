@@ -249,6 +249,47 @@ FLOW:
     )
 
 
+def test_steps_may_be_written_beside_the_flow(memory: Memory) -> None:
+    agent = memoranda.abl.load(
+        """
+AGENT: Bell
+GOAL: "Ring"
+FLOW:
+  entry_point: ring
+  steps:
+    - ring
+
+ring:
+  REASONING: false
+  RESPOND: "Ding."
+  THEN: COMPLETE
+""",
+        memory=memory,
+    )
+    assert agent.diagnostics == ()
+    assert agent.start().opening.messages == ["Ding."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- TO: Porter\n  WHEN: heavy == true\n  RETURN: true\n",
+        "context_for_human:\n  - NAME: case\n    TEMPLATE: '{{case}}'\n",
+        "WHEN: a == 1\n\n# or\nWHEN: b == 2\n",
+        "ON_FAIL: BLOCK\nON_FAIL: ESCALATE\n",
+        "FLOW:\n  steps:\n    - one\n    - two\n",
+        "FLOW:\n  steps:\n    - one\n\none:\n  REASONING: false\n  RESPOND: hi\n",
+        "CONTEXT:\n  pass: [a]\n  history: last_n: 10\n",
+        "INPUT:\n  name: guest   # of the parent\n",
+        "FLOW:\n  one:\n    RESPOND: hi\n",
+        "AGENT: One\nAGENT: Two\n",
+        "triggers:\n  - WHEN: tries > 3\n    PRIORITY: 2\n",
+    ],
+)
+def test_a_part_of_an_agent_can_be_read_alone(text: str) -> None:
+    assert [one for one in memoranda.abl.check(text, fragment=True) if one.severity == "error"] == []
+
+
 def test_memory_in_the_forms_of_other_documents(load: Any) -> None:
     agent = load(
         """
@@ -375,6 +416,32 @@ def test_choices_are_shown_as_text_and_taken_by_their_names(load: Any, said: str
     session = load(CHOICES).start()
     assert session.opening.messages == ["Which colour?\n- Dark red\n- Sky blue"]
     assert session.say(said).messages == messages
+
+
+def test_choices_with_arrows_and_handlers_as_blocks(load: Any) -> None:
+    session = load(
+        """
+        FLOW:
+          offer:
+            REASONING: false
+            RESPOND: "What now?"
+            ACTIONS:
+              - BUTTON: "Track it" -> track
+              - BUTTON: "Leave" -> leave
+            ON_ACTION:
+              track:
+                DO:
+                  - SET: place = "Porto"
+                  - RESPOND: "It is in {{place}}."
+              leave:
+                RESPOND: "Goodbye."
+                COMPLETE: true
+        """
+    ).start()
+    assert session.opening.messages == ["What now?\n- Track it\n- Leave"]
+    assert session.say("track it").messages == ["It is in Porto."]
+    turn = session.say("leave")
+    assert (turn.messages, turn.status) == (["Goodbye."], "completed")
 
 
 # --- errors and logs ------------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def _interruptions(
         intent = given.text("INTENT")
         if intent is None:
             continue
-        ordered = _do_list(reader, given)
+        ordered = _ordered_actions(reader, given, "digression")
         goto = _leads_to(given) or _leads_to(ordered)
         interruptions.append(
             Interruption(
@@ -155,14 +155,14 @@ def _leads_to(given: Properties) -> Target | None:
     return Target("handoff", agent, span=agent.span) if agent else None
 
 
-def _do_list(reader: Reader, given: Properties) -> Properties:
+def _ordered_actions(reader: Reader, given: Properties, level: str) -> Properties:
     """Return the entries of a `DO` list as properties of one level, in order."""
     lines: list[Line] = []
     for item in reader.items(given.below("DO"), "DO"):
         lines.extend(_as_entries(item))
     if not lines:
         return Properties((), ())
-    return reader.properties(lines, "digression", owner=lines[0].span, required=False)
+    return reader.properties(lines, level, owner=lines[0].span, required=False)
 
 
 def _as_entries(item: Line) -> tuple[Line, ...]:
@@ -174,15 +174,32 @@ def _as_entries(item: Line) -> tuple[Line, ...]:
 
 
 def _action_handlers(reader: Reader, found: Properties) -> tuple[ActionHandler, ...]:
+    """Return what follows each choice: items with `ACTION`, or blocks by id."""
     handlers: list[ActionHandler] = []
-    for line in reader.items(found.below("ON_ACTION"), "ON_ACTION"):
-        given = reader.properties(line.entries, "action handler", owner=line.span)
-        action, then, agent = given.text("ACTION"), given.text("THEN"), given.text("HANDOFF")
-        target = Target("handoff", agent, span=agent.span) if agent else read_target(then) if then else None
+    for line in found.below("ON_ACTION"):
+        by_id = not line.dash and line.key is not None
+        if not by_id:
+            line = next(iter(reader.items([line], "ON_ACTION")), None)
+        if line is None:
+            continue
+        entries = line.children if by_id else line.entries
+        given = reader.properties(entries, "action handler", owner=line.span, required=not by_id)
+        ordered = _ordered_actions(reader, given, "action handler")
+        action = line.name if by_id else given.text("ACTION")
         if action is not None:
-            body = read_actions(reader, given)
+            body = (*read_actions(reader, given), *read_actions(reader, ordered))
+            target = _way_out(given) or _way_out(ordered)
             handlers.append(ActionHandler(action, given.text("CONDITION"), body, target, span=line.span))
     return tuple(handlers)
+
+
+def _way_out(given: Properties) -> Target | None:
+    then, agent, end = given.text("THEN"), given.text("HANDOFF"), given.text("COMPLETE")
+    if agent is not None:
+        return Target("handoff", agent, span=agent.span)
+    if end is not None and given.flag("COMPLETE"):
+        return Target("complete", end, span=end.span)
+    return read_target(then) if then else None
 
 
 def read_error_handlers(reader: Reader, line: Line | None) -> tuple[ErrorHandler, ...]:
