@@ -268,10 +268,13 @@ def _fragment(reader: Reader, lines: tuple[Line, ...], span: Span) -> Document:
     body, *others = _without_repetition(places.pop("body", []), "step")
     rules, memory, steps = (places.pop(name, []) for name in ("rules", "memory", "steps"))
     single = ((level, _without_repetition(found, level)) for level, found in places.items())
+    spellings = dict(reader.spellings)
     for level, groups in (("document", repeated), ("step", others), *single):
         for group in groups:
             entries = (entry for line in group for entry in (line.entries if line.dash else (line,)))
             reader.properties(entries, level, owner=span, required=False)
+    # These lines are kept as they are written.
+    reader.spellings = spellings
     found = reader.properties(sections, "document", owner=span)
     document = _sections(reader, found, "fragment", span, steps=steps)
     return msgspec.structs.replace(
@@ -284,7 +287,7 @@ def _fragment(reader: Reader, lines: tuple[Line, ...], span: Span) -> Document:
 
 
 _LEVELS_OF_LINES = (
-    *("escalate", "delegate", "handoff", "context", "tool", "tools", "template", "rule", "field"),
+    *("escalate", "context", "delegate", "handoff", "tool", "tools", "template", "rule", "field"),
     *("session variable", "persistent variable", "recall", "action handler", "digression"),
 )
 """The levels of keywords that a fragment may consist of, the most specific first."""

@@ -289,7 +289,7 @@ def _complete(reader: Reader, actions: list[Action], entry: Entry) -> None:
     owner = actions[place] if place is not None else None
     if isinstance(owner, Respond) and place is not None:
         actions[place] = msgspec.structs.replace(owner, choices=(*owner.choices, *read_choices(reader, entry.line)))
-    elif isinstance(owner, Gather) and place is not None:
+    elif isinstance(owner, Gather) and place is not None and owner.fields:
         first = msgspec.structs.replace(owner.fields[0], prompt=owner.fields[0].prompt or text_of(entry.line))
         actions[place] = msgspec.structs.replace(owner, fields=(first, *owner.fields[1:]))
     elif entry.keyword.name == "ACTIONS":
