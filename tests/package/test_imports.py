@@ -5,6 +5,7 @@ Only what is declared may be imported at all: of a package that is there by chan
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
 import re
@@ -208,3 +209,26 @@ def test_the_page_about_installing_names_every_extra_and_what_it_brings() -> Non
     assert [
         (extra, name) for extra, names in declared().items() for name in names if extra and name not in rows[extra]
     ] == []
+
+
+def _imports_from_own_package(file: Path, text: str) -> list[str]:
+    """Return the imports of a module that take a module from a package around it which imports its modules itself."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        folder = SOURCE.parent.joinpath(*(node.module or "").split(".")) if isinstance(node, ast.ImportFrom) else None
+        if folder is None or folder == SOURCE or folder not in file.parents or not (folder / "__init__.py").exists():
+            continue
+        begins = ast.parse((folder / "__init__.py").read_text()).body
+        if any(isinstance(one, ast.ImportFrom) and (one.module or "").startswith("memoranda") for one in begins):
+            found.append(f"{file.relative_to(SOURCE)}: {ast.unparse(node)}")
+    return found
+
+
+def test_no_module_takes_another_from_a_package_that_is_being_imported() -> None:
+    """Two threads that import two modules of the package at once would get one that is only half there."""
+    # Other packages import these as a whole, not their modules.
+    whole = {SOURCE / "abl", SOURCE / "store" / "sqlite"}
+    files = [file for file in SOURCE.rglob("*.py") if file.name != "__init__.py" and whole.isdisjoint(file.parents)]
+    assert [line for file in files for line in _imports_from_own_package(file, file.read_text())] == []
+    wrong = "from memoranda.sleep import consolidation"
+    assert _imports_from_own_package(SOURCE / "sleep" / "undo.py", wrong) == [f"sleep/undo.py: {wrong}"]

@@ -53,7 +53,9 @@ def core_of(client):
 def test_what_was_learned_is_listed_and_taken_back_once(served, tenant, learn):
     learn(ada="I live in Setúbal. | I prefer tea.", ben="I live in Evora.")
     ada, ben = (served.client(served.key_for(user, tenant=tenant)) for user in ("ada", "ben"))
-    jobs = ada.get(JOBS).json()["jobs"]
+    answer = ada.get(JOBS)
+    assert answer.status_code == 200, answer.text
+    jobs = answer.json()["jobs"]
     assert [(one["user"], one["conversation_id"], one["state"], one["added"]) for one in jobs] == [
         ("ada", "talk-0", "done", 1),
         ("ada", "talk-1", "done", 1),

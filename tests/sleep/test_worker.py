@@ -159,7 +159,7 @@ def test_w3_a_writer_who_is_always_faster_never_loses_a_line(
     memory: Memory, talk: Any, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between each read of the blocks and the write that follows, somebody else writes."""
-    from memoranda.sleep import consolidation
+    from memoranda.sleep import worker
 
     talk("I live in Porto. My favourite tea is rooibos.")
     count = iter(range(100))
@@ -170,7 +170,7 @@ def test_w3_a_writer_who_is_always_faster_never_loses_a_line(
             lines.write(*lines("archival"), f"- edit {number}", block="archival")
         return found
 
-    monkeypatch.setattr(consolidation, "read_blocks", overtaken)
+    monkeypatch.setattr(worker, "read_blocks", overtaken)
     run_sleep_time(memory, "c1", user="ada")
     assert lines() == ["- Lives in Porto"]
     assert lines("archival") == [*(f"- edit {number}" for number in range(5)), "- Favourite tea: rooibos"]
@@ -296,7 +296,7 @@ def test_blocks_book_and_job_are_written_in_one_transaction(
     memory: Memory, talk: Any, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write of the job fails; then no block may have changed."""
-    from memoranda.sleep import jobs
+    from memoranda.sleep import worker
     from memoranda.sleep.jobs import finish_effect
 
     talk("I live in Porto. My favourite tea is rooibos.")
@@ -307,7 +307,7 @@ def test_blocks_book_and_job_are_written_in_one_transaction(
         return msgspec.structs.replace(finish_effect(memory, job, **more), expect=99)
 
     with monkeypatch.context() as patched:
-        patched.setattr(jobs, "finish_effect", stale)
+        patched.setattr(worker, "finish_effect", stale)
         with pytest.raises(Conflict):
             run_sleep_time(memory, "c1", user="ada")
     assert memory.scope(user="ada").blocks.list() == []

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -15,9 +15,11 @@ from memoranda.errors import NotFound, UsageError
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean
 from memoranda.lang.expression.patterns import compile_pattern, search
 from memoranda.lang.source import Source, Span
-from memoranda.lang.yaml import YamlNode, compose
 from memoranda.model.clock import from_micros, parse_duration, parse_moment
 from memoranda.model.text import quote
+
+if TYPE_CHECKING:
+    from memoranda.lang.yaml import YamlNode
 
 
 class ScriptClock:
@@ -257,6 +259,9 @@ class ScriptReader:
     @classmethod
     def read(cls, text: str, *, name: str) -> Any:
         """Return what the text of a test file says, or raise a SourceError with all of its diagnostics."""
+        # Imported here: programs know their tests, and most of them never read YAML.
+        from memoranda.lang.yaml import compose
+
         source = Source(name, text)
         reader = cls(Diagnostics(source))
         found = reader.file(compose(source, reader.diagnostics))

@@ -15,8 +15,23 @@ from memoranda.model.block import BLOCK_TYPES, BlockScope, key_of, lines_of, own
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.sleep import consolidation
-from memoranda.sleep.consolidation import Book, Change, Place, Source
+from memoranda.sleep.consolidation import (
+    BOOK,
+    RACES,
+    SLEEP,
+    BlockSnapshot,
+    Book,
+    Change,
+    Place,
+    Source,
+    limit_to_user,
+    places_of,
+    prune,
+    read_blocks,
+    read_book,
+    revert,
+    without,
+)
 from memoranda.sleep.extraction import digest
 from memoranda.sleep.jobs import KIND, Job, amend_effect, check_interrupt, get_job
 
@@ -56,8 +71,8 @@ def forget_conversation(memory: Memory, conversation_id: str, *, user: str) -> l
 
 def sources_of(memory: Memory, line: str, *, user: str, agent: str | None = None) -> list[Source]:
     """Return where a line of a block was learned; empty for a line that was written directly."""
-    scope = consolidation.places_of(memory, user, agent)["user" if agent is None else "agent"]
-    known = consolidation.read_book(memory.perform(GetFact(scope=scope, key=consolidation.BOOK))).get(digest(line))
+    scope = places_of(memory, user, agent)["user" if agent is None else "agent"]
+    known = read_book(memory.perform(GetFact(scope=scope, key=BOOK))).get(digest(line))
     return [] if known is None else list(known.sources)
 
 
@@ -67,13 +82,13 @@ def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> l
     A conversation that is not among those `known` is read once more, because it may be new.
     """
     existing = {(one.user, one.id) for one in known}
-    books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=consolidation.BOOK))
+    books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=BOOK))
     orphans: dict[str, set[str]] = {}
     for number, book in enumerate(books, 1):
         if not number % _CHECK_EVERY:
             check_interrupt()
         user = book.scope.parts[0][1]
-        named = {source.conversation for line in consolidation.read_book(book).values() for source in line.sources}
+        named = {source.conversation for line in read_book(book).values() for source in line.sources}
         gone = {id for id in named if (user, id) not in existing and not _exists(memory, user, id)}
         if gone:
             orphans.setdefault(user, set()).update(gone)
@@ -85,7 +100,7 @@ def _exists(memory: Memory, user: str, conversation_id: str) -> bool:
 
 
 def _retry_conflicts(attempt: Callable[[], T]) -> T:
-    for _ in range(consolidation.RACES - 1):
+    for _ in range(RACES - 1):
         try:
             return attempt()
         except Conflict:
@@ -95,8 +110,8 @@ def _retry_conflicts(attempt: Callable[[], T]) -> T:
 
 def _undo(memory: Memory, job: Job, user: str) -> tuple[Change, ...]:
     # Through the caller's own door, so that the lines count as removed by a person.
-    own = consolidation.limit_to_user(memory, user)
-    snapshot = consolidation.read_blocks(own, consolidation.places_of(own, user, job.result["agent"]))
+    own = limit_to_user(memory, user)
+    snapshot = read_blocks(own, places_of(own, user, job.result["agent"]))
     texts: dict[Place, str] = {}
     changes: list[Change] = []
     source = job.result["source"]
@@ -104,7 +119,7 @@ def _undo(memory: Memory, job: Job, user: str) -> tuple[Change, ...]:
         place = cast("Place", tuple(name.split(".")))
         now = snapshot.by_scope[place[0]].texts.get(place[1], "")
         before, after = _around(own, snapshot.places[place[0]], key_of(place[1]), source)
-        text = consolidation.revert(before or "", after, now)
+        text = revert(before or "", after, now)
         if text != now:
             texts[place] = text
             changes += _differences(place, now, text)
@@ -122,7 +137,7 @@ def _around(memory: Memory, place: Scope, key: str, source: str) -> tuple[Any, A
     history: list[Revision] = memory.perform(ReadHistory(scope=place, key=key))
     for number in range(len(history) - 1, -1, -1):
         origin = history[number].origin
-        if (origin.door, origin.source) == (consolidation.SLEEP, source):
+        if (origin.door, origin.source) == (SLEEP, source):
             return history[number - 1].value if number else None, history[number].value
     raise NotFound(f"the history of `{key}` in `{place}` was erased", hint="Edit the block instead")
 
@@ -139,12 +154,12 @@ def _differences(place: Place, old: str, new: str) -> list[Change]:
 
 def _take_back(memory: Memory, user: str, conversations: set[str]) -> list[str]:
     """Remove the lines that were learned only from these conversations, in all scopes of a user."""
-    own = consolidation.limit_to_user(memory, user).through(consolidation.SLEEP)
+    own = limit_to_user(memory, user).through(SLEEP)
     home = Scope.of(tenant=memory.tenant, user=user)
 
     def attempt() -> list[str]:
         gone: list[str] = []
-        books: list[Fact] = own.perform(FindFacts(scope=home, key=consolidation.BOOK))
+        books: list[Fact] = own.perform(FindFacts(scope=home, key=BOOK))
         for agent in [owner_of(book.scope)[1] for book in books]:
             gone += _take_back_from(own, user, agent, conversations)
         return gone
@@ -154,8 +169,8 @@ def _take_back(memory: Memory, user: str, conversations: set[str]) -> list[str]:
 
 def _take_back_from(memory: Memory, user: str, agent: str | None, conversations: set[str]) -> list[str]:
     scope: BlockScope = "user" if agent is None else "agent"
-    snapshot = consolidation.read_blocks(memory, consolidation.places_of(memory, user, agent))
-    texts, book, gone = consolidation.without(snapshot.by_scope[scope], conversations)
+    snapshot = read_blocks(memory, places_of(memory, user, agent))
+    texts, book, gone = without(snapshot.by_scope[scope], conversations)
     if book != snapshot.by_scope[scope].book:
         changed: dict[Place, str] = {(scope, block): text for block, text in texts.items()}
         writes = snapshot.writes(memory, changed, {scope: book}, source=None)
@@ -164,7 +179,7 @@ def _take_back_from(memory: Memory, user: str, agent: str | None, conversations:
 
 
 def _books_after(
-    memory: Memory, snapshot: consolidation.BlockSnapshot, texts: dict[Place, str], source: str
+    memory: Memory, snapshot: BlockSnapshot, texts: dict[Place, str], source: str
 ) -> dict[BlockScope, Book]:
     """Return the books that change with these texts; lines that come back get their earlier sources."""
     changed: set[BlockScope] = {scope for scope, _ in texts}
@@ -173,10 +188,10 @@ def _books_after(
         current = snapshot.by_scope[scope]
         new = {**current.texts, **{block: text for (owner, block), text in texts.items() if owner == scope}}
         lines = [line for block in BLOCK_TYPES for _, line in lines_of(new.get(block, ""))]
-        before, _ = _around(memory, snapshot.places[scope], consolidation.BOOK, source)
+        before, _ = _around(memory, snapshot.places[scope], BOOK, source)
         earlier: Book = msgspec.convert(before or {}, Book)
         back = {name: earlier[name] for name in map(digest, lines) if name in earlier and _is_gone(current.book, name)}
-        book = consolidation.prune({**current.book, **back}, lines)
+        book = prune({**current.book, **back}, lines)
         if book != current.book:
             books[scope] = book
     return books

@@ -36,10 +36,36 @@ from memoranda.model.clock import Duration, parse_duration, utc_now
 from memoranda.model.fact import Fact
 from memoranda.model.names import is_block_key
 from memoranda.model.text import quote, words_of
-from memoranda.sleep import consolidation, jobs
-from memoranda.sleep.consolidation import Change, LeftOut, Merge
+from memoranda.sleep.consolidation import (
+    RACES,
+    SLEEP,
+    Change,
+    LeftOut,
+    Merge,
+    limit_to_user,
+    merge,
+    places_of,
+    read_blocks,
+)
 from memoranda.sleep.extraction import Extractor, extract_by_rules, spoken_by_user
-from memoranda.sleep.jobs import Interrupted, Job, JobState
+from memoranda.sleep.jobs import (
+    KIND,
+    MOST_ATTEMPTS,
+    Interrupted,
+    Job,
+    JobState,
+    check_interrupt,
+    enqueue,
+    fail,
+    find_job,
+    finish_effect,
+    get_job,
+    interrupt_on,
+    lease,
+    list_jobs,
+    put_off,
+    retry,
+)
 from memoranda.sleep.undo import take_back_orphans
 
 DELAY = 300
@@ -86,11 +112,11 @@ def settle(memory: Memory, *, delay: Duration = DELAY) -> list[Job]:
     asked: list[Job | None] = []
     for number, one in enumerate(known, 1):
         if not number % _CHECK_EVERY:
-            jobs.check_interrupt()
+            check_interrupt()
         scope = conversation_scope(memory, one.user, one.id)
         if marks.get(scope, 0) < one.last_seq and _has_settled(one, utc_now(memory.clock), wait):
             # Learned in the order it was said, so that later statements replace earlier ones.
-            asked.append(jobs.enqueue(memory, scope, jobs.KIND, mark=one.last_seq, due_at=one.last_at + wait))
+            asked.append(enqueue(memory, scope, KIND, mark=one.last_seq, due_at=one.last_at + wait))
     return [job for job in asked if job is not None]
 
 
@@ -101,7 +127,7 @@ def run_due(
     delay: Duration = DELAY,
     worker: str = "",
     limit: int | None = None,
-    most_attempts: int = jobs.MOST_ATTEMPTS,
+    most_attempts: int = MOST_ATTEMPTS,
 ) -> list[Ran]:
     """Run the jobs that are due and return their results. Failures are recorded in the jobs, not raised."""
     name = worker or memory.ids.new("worker")
@@ -123,25 +149,25 @@ def run_sleep_time(
     if conversation.active:
         raise Conflict(f"a reply is in progress in {quote(conversation_id)}", hint="Wait until it is finished")
     scope = conversation_scope(memory, user, conversation_id)
-    jobs.enqueue(memory, scope, jobs.KIND, mark=conversation.last_seq)
-    job = jobs.get_job(memory, scope, jobs.KIND)
+    enqueue(memory, scope, KIND, mark=conversation.last_seq)
+    job = get_job(memory, scope, KIND)
     if job.done >= conversation.last_seq:
         return Consolidated(conversation_id=conversation_id, user=user, last_seq=job.done)
     if job.state == "dead" or (job.state == "waiting" and not job.is_due(utc_now(memory.clock))):
-        job = jobs.retry(memory, job)
-    taken = jobs.lease(memory, job, worker=memory.ids.new("worker"))
+        job = retry(memory, job)
+    taken = lease(memory, job, worker=memory.ids.new("worker"))
     if taken is None:
         raise Conflict(f"another worker is consolidating {quote(conversation_id)}", hint="Try again in a moment")
     try:
         return _consolidate(memory, conversation, taken, extractor)
     except Exception as error:
-        _note_failure(memory, taken, error, jobs.MOST_ATTEMPTS)
+        _note_failure(memory, taken, error, MOST_ATTEMPTS)
         raise
 
 
 def sleep_jobs(memory: Memory, *, user: str | None = None, state: JobState | None = None) -> list[Job]:
     """Return the jobs that consolidate conversations, of one user or of all, with their states and errors."""
-    return jobs.list_jobs(memory, jobs.KIND, user=user, state=state)
+    return list_jobs(memory, KIND, user=user, state=state)
 
 
 def run_each(
@@ -167,7 +193,7 @@ def _run(
     memory: Memory, job: Job, extractor: Extractor, wait: timedelta, worker: str, most_attempts: int
 ) -> Ran | None:
     """Run one job; None if another worker has it, or it was erased meanwhile."""
-    taken = jobs.lease(memory, job, worker=worker)
+    taken = lease(memory, job, worker=worker)
     if taken is None:
         return None
     try:
@@ -175,12 +201,12 @@ def _run(
         if not _has_settled(conversation, utc_now(memory.clock), wait):
             # A new message restarts the wait.
             since = utc_now(memory.clock) if conversation.active else conversation.last_at
-            return Ran(job=jobs.put_off(memory, taken, until=since + wait, mark=conversation.last_seq))
+            return Ran(job=put_off(memory, taken, until=since + wait, mark=conversation.last_seq))
         consolidated = _consolidate(memory, conversation, taken, extractor)
-        return Ran(job=jobs.get_job(memory, job.scope, jobs.KIND), consolidated=consolidated)
+        return Ran(job=get_job(memory, job.scope, KIND), consolidated=consolidated)
     except Interrupted:
         with suppress(Conflict):
-            jobs.put_off(memory, taken, until=utc_now(memory.clock), mark=taken.mark)
+            put_off(memory, taken, until=utc_now(memory.clock), mark=taken.mark)
         raise
     # The extractor may be third-party code: any error is recorded in the job, and it is retried.
     except Exception as error:
@@ -191,32 +217,32 @@ def _run(
 def _note_failure(memory: Memory, job: Job, error: Exception, most_attempts: int) -> Job | None:
     """Record why a job failed; None if another worker has it now, or it was erased."""
     try:
-        return jobs.fail(memory, job, error, most_attempts=most_attempts)
+        return fail(memory, job, error, most_attempts=most_attempts)
     except Conflict:
         return None
 
 
 def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, extractor: Extractor) -> Consolidated:
     """Extract lessons from what was said since the last time, and write them."""
-    own = consolidation.limit_to_user(memory, conversation.user).through(consolidation.SLEEP)
+    own = limit_to_user(memory, conversation.user).through(SLEEP)
     new = [part for part in conversation.parts if part.seq > job.done]
-    places = consolidation.places_of(own, conversation.user, conversation.agent_id)
-    learned = extractor(new, consolidation.read_blocks(own, places).standing())
+    places = places_of(own, conversation.user, conversation.agent_id)
+    learned = extractor(new, read_blocks(own, places).standing())
     moments = {part.seq: part.at for part in spoken_by_user(new)}
     source = source_label(conversation.id, conversation.last_seq)
-    for race in range(consolidation.RACES):
-        snapshot = consolidation.read_blocks(own, places)
-        merged = consolidation.merge(snapshot.by_scope, learned, conversation=conversation.id, moments=moments)
+    for race in range(RACES):
+        snapshot = read_blocks(own, places)
+        merged = merge(snapshot.by_scope, learned, conversation=conversation.id, moments=moments)
         result = _result(merged, conversation.agent_id, source)
         writes = [
             *snapshot.writes(own, merged.texts, merged.books, source=source),
-            jobs.finish_effect(own, job, done=conversation.last_seq, result=result),
+            finish_effect(own, job, done=conversation.last_seq, result=result),
         ]
         try:
             facts: list[Fact] = own.perform(WriteFacts(scope=places["user"], writes=tuple(writes)))
         except Conflict:
             # If another worker has the job it will do it; a changed block is read again.
-            if race == consolidation.RACES - 1 or not _is_ours(own, job):
+            if race == RACES - 1 or not _is_ours(own, job):
                 raise
             continue
         return Consolidated(
@@ -243,7 +269,7 @@ def _result(merged: Merge, agent: str, source: str) -> dict[str, Any]:
 
 
 def _is_ours(memory: Memory, job: Job) -> bool:
-    current = jobs.find_job(memory, job.scope, jobs.KIND)
+    current = find_job(memory, job.scope, KIND)
     return current is not None and current.version == job.version
 
 
@@ -276,7 +302,7 @@ class SleepWorker:
         extractor: Extractor = extract_by_rules,
         delay: Duration = DELAY,
         every: float = _EVERY,
-        most_attempts: int = jobs.MOST_ATTEMPTS,
+        most_attempts: int = MOST_ATTEMPTS,
         report: Callable[[Looked], None] = lambda looked: None,
     ) -> None:
         """Create a worker that is not started.
@@ -340,7 +366,7 @@ class SleepWorker:
         )
 
     def _work(self, ending: threading.Event) -> None:
-        jobs.interrupt_on(ending)
+        interrupt_on(ending)
         while not ending.is_set():
             failures: list[Exception] = []
             for one in self._looks(ending):

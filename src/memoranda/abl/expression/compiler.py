@@ -15,17 +15,8 @@ from memoranda.abl.expression.parser import Place, parse_stretch
 from memoranda.abl.expression.semantics import BINARY, UNARY, index, member, shown, shown_amount, truthy
 from memoranda.abl.expression.template import parse_template as _parse_template
 from memoranda.lang.diagnostics import Diagnostics, source_error
-from memoranda.lang.expression.compiler import MISSING, Expression
-from memoranda.lang.expression.dialect import (
-    DEFAULT_BOUNDS,
-    Bounds,
-    Closure,
-    Compilation,
-    Dialect,
-    ExpressionRun,
-    Names,
-    Resolve,
-)
+from memoranda.lang.expression.compiler import MISSING, Compilation, Expression
+from memoranda.lang.expression.dialect import DEFAULT_BOUNDS, Bounds, Closure, Dialect, ExpressionRun, Names, Resolve
 from memoranda.lang.expression.nodes import Node
 from memoranda.lang.source import Excerpt, Source
 from memoranda.lang.template import WITH_TEMPLATES, CompiledTemplate, Template

@@ -80,7 +80,8 @@ class GatherAction:
         # Words that correct a value are not an answer to the question.
         asked = None if corrected else state.asked
         found = {**find_values(turn, wanted, asked, self.strategy), **corrected}
-        if not found and asked is not None and names.get("last_input") == turn.text:
+        repeated = names.get("last_input") == turn.text and any(map(str.isalnum, turn.text))
+        if not found and asked is not None and repeated:
             # Who says the same again means it.
             found = {field.name: turn.text.strip() for field in wanted if field.name == asked and field.takes_any_text}
         taken = keep_values(turn, self.fields, found)

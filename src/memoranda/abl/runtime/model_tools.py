@@ -83,7 +83,8 @@ def variables_to_set(turn: ActiveTurn) -> dict[str, Any]:
             "remembered as": list(variable.remembered),
         }
         found[variable.path] = {name: given for name, given in about.items() if given}
-        found[variable.path]["value"] = NOT_SET if value is None else value
+        shown = turn.hide(frame.redact({variable.path: value})[variable.path])
+        found[variable.path]["value"] = NOT_SET if value is None else shown
     return found
 
 
