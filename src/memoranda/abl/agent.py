@@ -191,7 +191,7 @@ class Agent(program.Program[Plan, Kit]):
         for name in handoff_targets(document):
             if name.text not in known:
                 hint = did_you_mean(
-                    name.text, known, otherwise="Declare it below `HANDOFF`, or load it with agents=[…]"
+                    name.text, known, otherwise="Declare it below `HANDOFF`, or load it with this agent"
                 )
                 message = f"the agent {quote(name.text)} is neither declared in `HANDOFF` nor loaded"
                 diagnostics.warning("unknown_agent", message, name.span, hint=hint)

@@ -24,7 +24,7 @@ LONGEST_BRACKET = 200
 
 _ENTRY = re.compile(r"([^\W\d][\w.\-/*]*)[ \t]*:(?=[ \t]|$)")
 _COMMENT = re.compile(r"#(?=\s|$)")
-_AFTER_BRACKET = re.compile(r"(?<=[\]}])[ \t]+#(?:[ \t].*)?$")
+_AFTER_BRACKET = re.compile(r"(?<=[\]}])[ \t]++#(?=[ \t]|$)")
 _BLOCK = re.compile(r"[|>][+-]?\d?[+-]?")
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.|'')*')(?=\s|$)""")
 
@@ -249,8 +249,9 @@ class _Scanner:
         end = line.end
         remark = _AFTER_BRACKET.search(text) if text[:1] in ("[", "{") else None
         if remark and bracket_balance(text[: remark.start()]) == 0:
-            note_remark(self.diagnostics, remark[0].strip(), Span(start + remark.start(), end))
-            line.comments = (*line.comments, remark[0].strip())
+            comment = text[remark.start() :].strip()
+            note_remark(self.diagnostics, comment, Span(start + remark.start(), end))
+            line.comments = (*line.comments, comment)
             text, end = text[: remark.start()], start + remark.start()
         if text and text[-1] in "([{,":
             text, runs, end = self._until_closed(line, text, start)

@@ -160,7 +160,7 @@ def _validation(reader: Reader, found: Properties) -> dict[str, Any]:
     line = found.line("validate")
     if line is not None and line.value is not None and not line.value.text.startswith("{"):
         text = line.value.unquoted
-        called = RULE.fullmatch(text.text)
+        called = _RULE.fullmatch(text.text)
         if called and called["name"].casefold() in VALIDATE:
             rules.append(Argument(part(text, *called.span("name")), part(text, *called.span("rest")), span=line.span))
         elif called and called["rest"] is None:
@@ -189,8 +189,8 @@ VALIDATE = (
     *("future", "future_date", "in_future", "past", "past_date", "in_past"),
 )
 """The rules that `validate` knows by name."""
-RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:,|\.\.|-|to)\s*(-?\d+(?:\.\d+)?)")
-RULE = re.compile(r"(?P<name>[^\W\d]\w*)\s*(?:\((?P<rest>.*)\))?", re.DOTALL)
+RANGE = re.compile(r"(?<![\d.])(-?\d++(?:\.\d++)?+)\s*+(?:,|\.\.|-|to)\s*+(-?\d++(?:\.\d++)?+)")
+_RULE = re.compile(r"(?P<name>[^\W\d]\w*+)\s*+(?:\((?P<rest>.*)\))?", re.DOTALL)
 
 
 def _is_pattern(condition: Raw) -> bool:

@@ -203,8 +203,8 @@ _BEFORE = re.compile(r"(?:BEFORE|before|Before)(?=\s|$)")
 _CALLING = re.compile(r"calling\s+(\S+)$", re.IGNORECASE)
 _RETURNING = re.compile(r"returning\s+results?$", re.IGNORECASE)
 _ACTION = re.compile(
-    r"(?P<word>handoff|goto)(?:\s*:\s*|\s+)(?:to\s+)?(?P<target>[^\W\d][\w\-]*)"
-    r"|(?P<alone>block|escalate)(?:(?:\s*:|\s+with\s+reason\b\s*:?|\s)\s*(?P<reason>.+))?|(?P<retry>retry)",
+    r"(?P<word>handoff|goto)(?:\s*+:\s*+|\s++)(?:to\s++)?+(?P<target>[^\W\d][\w\-]*+)"
+    r"|(?P<alone>block|escalate)(?:(?:\s*+:|\s++with\s++reason\b\s*+:?+|\s)\s*+(?P<reason>\S.*+))?+|(?P<retry>retry)",
     re.IGNORECASE | re.DOTALL,
 )
 """What `ON_FAIL` says in one line, in any case: an action with its target or reason."""
@@ -536,7 +536,7 @@ def _value(line: Line | None) -> Raw | None:
     return part(line.value.raw, 0, remark.start()) if remark else line.value.raw
 
 
-_REMARK = re.compile(r"\s+#(?=\s)")
+_REMARK = re.compile(r"(?<!\s)\s++#(?=\s)")
 
 
 def _returns(found: Properties) -> Raw | None:
