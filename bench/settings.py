@@ -18,7 +18,7 @@ def read_settings(ask: Callable[[str], Any]) -> dict[str, Any]:
 def settings_of_ours(memory: memoranda.Memory) -> dict[str, Any]:
     """Return the settings of the connection that writes."""
     writer = memory._gate._store._writer  # no door leads there, and none should
-    return writer.alone(lambda connection: read_settings(connection.pragma))
+    return writer.run_alone(lambda connection: read_settings(connection.pragma))
 
 
 def settings_of(connection: Any) -> dict[str, Any]:
