@@ -175,6 +175,20 @@ def test_a_model_cannot_pass_an_argument_that_breaks_a_rule(load: Any, sent: Cal
     assert (session.say("50 then").messages, sent) == (["Sent."], [50])
 
 
+def test_a_harmless_call_does_not_let_the_next_one_pass(load: Any, sent: Calls) -> None:
+    calls = [Reply("", calls=(ToolCall(str(amount), "send", {"amount": amount}),)) for amount in (50, 500)]
+    agent = load(
+        """
+        TOOLS:
+          send(amount: number) -> {id: number}
+        """,
+        RULE.replace("{failure}", '"Too much."'),
+        tools={"send": sent},
+        model=Script([Reply("Hello."), *calls, Reply("Sent.")]),
+    )
+    assert (agent.start().say("50, then 500").messages, sent) == (["Too much."], [50])
+
+
 def test_what_a_model_sets_is_checked_before_it_answers(load: Any) -> None:
     def note(amount: int) -> Reply:
         return Reply("", calls=(ToolCall("1", "set_variables", {"values": {"amount": amount}}),))
