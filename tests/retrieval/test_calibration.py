@@ -15,7 +15,7 @@ from memoranda.retrieval.calibration import PAIRS, calibrate, cosines, fit
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.embed.wordllama import WordLlama
-from memoranda.retrieval.rank import combine, log_odds, relevance
+from memoranda.retrieval.rank import combine, relevance
 
 unit = st.floats(0, 1)
 CURVE = Calibration(middle=0.2, steepness=20.0)
@@ -107,14 +107,6 @@ def test_more_of_either_is_never_less_relevant(low: float, high: float, other: f
 @given(unit)
 def test_without_shared_words_the_meaning_decides(semantic: float) -> None:
     assert combine(np.array([semantic]), np.zeros(1))[0] == pytest.approx(semantic)
-
-
-def test_log_odds_put_entries_in_the_order_of_their_relevance() -> None:
-    near, lexical = (side.ravel() for side in np.meshgrid(np.linspace(-0.3, 0.9, 21), np.linspace(0, 1, 19)))
-    relevances = combine(relevance(near, CURVE), lexical)
-    ascending = relevances[np.argsort(log_odds(near, lexical, CURVE))]
-    assert (np.diff(ascending) >= -1e-12).all()
-    assert (np.diff(relevances[np.argsort(near)]) < 0).any()
 
 
 def test_all_words_of_a_query_make_an_entry_relevant_whatever_the_vectors_say() -> None:

@@ -202,6 +202,9 @@ def everything(rows: Any) -> dict[Any, Any]:
             ],
             "counts": [rows.vector_counts(tenant, name) for name in COLLECTIONS],
             "below": [found(below=Scope(tenant, path)) for path in PATHS],
+            "states": [
+                rows.shelf_states(Scope(tenant, path), below=below) for path in PATHS for below in (False, True)
+            ],
             "texts": [event.text for event in rows.events(tenant)],
         }
     for shelf in SHELVES:

@@ -18,7 +18,7 @@ from memoranda.model.clock import Clock, Duration, Ids
 from memoranda.model.definition import Definition
 from memoranda.model.definition import Mode as DefinitionsMode
 from memoranda.model.effect import Approval, Effect, Status
-from memoranda.model.entry import Collection, Entry, Holding, Recalled, Remembered
+from memoranda.model.entry import Collection, Entry, Holding, Kind, Recalled, Remembered
 from memoranda.model.entry import Mode as ScopedMemoryMode
 from memoranda.model.event import (
     Anchor,
@@ -257,8 +257,11 @@ class AsyncScopedMemory(AsyncHandle):
         self,
         query: str,
         *,
-        collection: str,
+        collection: str | None = None,
         namespace: str | None = None,
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str | Scope | AsyncScopedMemory] | None = None,
         limit: int = 5,
         threshold: float = 0.0,
         filter: Mapping[str, Any] | None = None,

@@ -6,7 +6,7 @@ import builtins
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, cast
@@ -26,12 +26,12 @@ from memoranda.api.arguments import (
 from memoranda.api.blocks import Blocks, history_effect
 from memoranda.engine.entries import Forget, Item, ListEntries, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
-from memoranda.engine.recall import Recall
+from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, Hint, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
-from memoranda.model.entry import Entry, Mode, Recalled, Remembered, check_mode, check_threshold
+from memoranda.model.entry import Entry, Kind, Mode, Recalled, Remembered, check_kinds, check_mode, check_threshold
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_key, check_label, check_own_key
@@ -365,8 +365,11 @@ class ScopedMemory:
         self,
         query: str,
         *,
-        collection: str,
+        collection: str | None = None,
         namespace: str | None = None,
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str | Scope | ScopedMemory] | None = None,
         limit: int = 5,
         threshold: float = 0.0,
         filter: Mapping[str, Any] | None = None,
@@ -378,10 +381,14 @@ class ScopedMemory:
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
 
-        Without a `namespace` all of them are looked through. A `filter` is on metadata: {"account": "acme"}, or
-        with operators {"urgency": {"$gte": 3}}. `expand` adds this number of neighbours on either side of each match.
-        An empty query gives the newest entries; an unknown collection has nothing. `offset` leaves out the best ones,
-        which an earlier answer had; with `max_bytes` the answer ends with the match whose content exceeds it.
+        Without a `collection` everything that this scope sees is searched: entries of all collections, facts, records,
+        lines of memory blocks and messages of conversations. `kinds`, `collections` and `scopes` narrow that; each of
+        the scopes is searched by itself, without those below it. Without a `namespace` all of them are looked through.
+
+        A `filter` is on metadata: {"account": "acme"}, or with operators {"urgency": {"$gte": 3}}. `expand` adds this
+        number of neighbours on either side of each match in a collection. An empty query gives the newest entries; an
+        unknown collection has none, and `known` is False. `offset` leaves out the best ones, which an earlier answer
+        had; with `max_bytes` the answer ends with the match whose content exceeds it.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -394,27 +401,55 @@ class ScopedMemory:
         """
         from memoranda.retrieval.filter import parse_filter
 
+        narrowing = {"kinds": kinds, "collections": collections, "scopes": scopes}
+        if collection is not None and (given := next((name for name, one in narrowing.items() if one is not None), "")):
+            raise UsageError(
+                f"`collection` searches one collection, so `{given}` has no meaning",
+                hint="Pass `collections` to search several",
+                path=given,
+            )
+        if collection is None and expand:
+            raise UsageError(
+                "`expand` adds neighbours in a collection, and none is named", hint="Pass a `collection`", path="expand"
+            )
+
         check_query(query, self._gate.limits)
         check_recall_limit("limit", limit, self._gate.limits, path="limit")
         check_recall_limit("number of neighbours", expand, self._gate.limits, path="expand")
         check_count("offset", offset, path="offset")
         check_count("number of bytes", max_bytes, least=1)
         parse_filter(filter)
-        effect = Recall(
-            scope=self.scope,
-            collection=check_collection(collection),
-            namespace=check_namespace(namespace),
-            query=query,
-            limit=limit,
-            threshold=check_threshold(threshold),
-            filter=None if filter is None else dict(filter),
-            as_of=None if as_of is None else parse_moment(as_of),
-            mode=check_mode(mode),
-            expand=expand,
-            offset=offset,
-            max_bytes=max_bytes,
-        )
+        options: dict[str, Any] = {
+            "scope": self.scope,
+            "query": query,
+            "namespace": check_namespace(namespace),
+            "limit": limit,
+            "threshold": check_threshold(threshold),
+            "filter": None if filter is None else dict(filter),
+            "as_of": None if as_of is None else parse_moment(as_of),
+            "mode": check_mode(mode),
+            "offset": offset,
+            "max_bytes": max_bytes,
+        }
+        if collection is not None:
+            effect = Recall(collection=check_collection(collection), expand=expand, **options)
+        else:
+            effect = RecallAll(
+                kinds=check_kinds(kinds or ()),
+                collections=tuple(check_collection(name) for name in collections or ()),
+                scopes=tuple(self._scope_of(scope) for scope in scopes or ()),
+                **options,
+            )
         return self._gate.perform(effect, self._caller)
+
+    def _scope_of(self, scope: str | Scope | ScopedMemory) -> Scope:
+        """Return a scope that a recall names, in the tenant of this one."""
+        if isinstance(scope, ScopedMemory):
+            scope = scope.scope
+        found = scope if isinstance(scope, Scope) else Scope.parse(scope, tenant=self.scope.tenant)
+        if found.tenant != self.scope.tenant:
+            raise UsageError(f"`{found}` belongs to another tenant", hint="A recall stays within one tenant")
+        return found
 
     def entries(
         self,

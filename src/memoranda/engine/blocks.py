@@ -6,7 +6,9 @@ A block is a fact, so it is written, deleted and read as one; only its limits an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
+from memoranda.engine.recall import RecallAll, recall_all
 from memoranda.engine.verbs import Call, Outcome, filter_by_key, verb
 from memoranda.errors import InvalidKey
 from memoranda.model.block import (
@@ -21,12 +23,13 @@ from memoranda.model.block import (
     owner_of,
 )
 from memoranda.model.effect import ReadEffect
+from memoranda.model.entry import Match
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
-from memoranda.store.base import FactQuery, Reader
+from memoranda.store.base import FactQuery, Reader, Store
 
 
 def ensure_block(scope: Scope, key: str, payload: bytes) -> None:
@@ -85,37 +88,58 @@ class RecallBlocks(ReadEffect, frozen=True, kw_only=True, tag="recall_blocks"):
             yield self.capability, archive, self.place
 
 
-@verb(RecallBlocks)
-def recall_blocks(rows: Reader, effect: RecallBlocks, call: Call) -> Outcome[list[BlockMatch]]:
-    """Return the lines of a user's archival block, and of one agent's, that contain words of a query, best first.
+@verb(RecallBlocks, reads_often=True)
+def recall_blocks(store: Store, effect: RecallBlocks, call: Call) -> Outcome[list[BlockMatch]]:
+    """Return the lines of a user's archival block, and of one agent's, that answer a query, best first.
 
-    They are ranked together: a word is rare if few lines of both archives contain it. Equal scores keep the order of
-    the lines, the user's first. An empty query returns all lines in that order.
+    A line matches if it shares a word with the query or its meaning is near enough. Equal scores keep the order of the
+    lines, the user's first. An empty query returns all lines in that order.
     """
-    lines = [
-        (fact, number, line)
-        for archive in effect.archives
-        if (fact := rows.fact(archive, ARCHIVAL_KEY)) is not None and fact.active_at(call.now)
-        for number, line in lines_of(fact.value)
-    ]
-    if effect.query.strip():
-        from memoranda.retrieval.bm25 import rank_lines
-
-        scored = rank_lines(effect.query, [line for _, _, line in lines])
+    if not effect.query.strip():
+        found = store.read(lambda rows: list(_lines(rows, effect, call)))
+        if effect.min_score is not None:
+            found = [match for match in found if match.score >= effect.min_score]
     else:
-        scored = [(place, 0.0) for place in range(len(lines))]
-    if effect.min_score is not None:
-        least = effect.min_score
-        scored = [(place, score) for place, score in scored if score >= least]
-    found = [_match(*lines[place], score) for place, score in scored[: effect.limit]]
+        asked = RecallAll(
+            scope=effect.scope,
+            query=effect.query,
+            kinds=("line",),
+            block="archival",
+            scopes=effect.archives,
+            limit=_MOST,
+        )
+        recalled = recall_all(store, asked, call).value
+        near = [match for match in recalled if _is_near(match, effect.min_score)]
+        places = {scope: place for place, scope in enumerate(effect.archives)}
+        near.sort(key=lambda match: (-match.score, places[match.scope], match.metadata["line_number"]))
+        found = [_match(one.scope, one.metadata["line_number"], one.content, one.score, one.updated_at) for one in near]
+    found = found[: effect.limit]
     return Outcome(found, (_recall_note(effect, found),))
 
 
-def _match(fact: Fact, number: int, line: str, score: float) -> BlockMatch:
-    scope, agent = owner_of(fact.scope)
-    return BlockMatch(
-        content=line, score=score, scope=scope, agent_id=agent, line_number=number, updated_at=fact.updated_at
-    )
+_MOST = 10_000
+"""More lines than two archival blocks have."""
+_NEAR = 0.5
+"""The score from which a line without a word of the query counts as a match."""
+
+
+def _is_near(match: Match, min_score: float | None) -> bool:
+    if min_score is not None:
+        return match.score >= min_score
+    return bool(match.why.matched) or match.score >= _NEAR
+
+
+def _lines(rows: Reader, effect: RecallBlocks, call: Call) -> Iterator[BlockMatch]:
+    for archive in effect.archives:
+        fact = rows.fact(archive, ARCHIVAL_KEY)
+        if fact is not None and fact.active_at(call.now):
+            for number, line in lines_of(fact.value):
+                yield _match(archive, number, line, 0.0, fact.updated_at)
+
+
+def _match(place: Scope, number: int, line: str, score: float, updated_at: datetime) -> BlockMatch:
+    scope, agent = owner_of(place)
+    return BlockMatch(content=line, score=score, scope=scope, agent_id=agent, line_number=number, updated_at=updated_at)
 
 
 def _recall_note(effect: RecallBlocks, found: list[BlockMatch]) -> Note:

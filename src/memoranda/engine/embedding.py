@@ -56,6 +56,14 @@ class EmbedderBook:
         loaded = with_cache(choice)
         return self._known.setdefault(loaded.id, loaded)
 
+    def local(self) -> CachingEmbedder:
+        """Return an embedder that needs no network: the default, or the built-in one where the default does."""
+        try:
+            default = self.default()
+        except (UsageError, EmbedderError):
+            return self.load(_BUILT_IN[0])
+        return default if default.reproducible else self.load(_BUILT_IN[0])
+
     def close(self) -> None:
         """Close the embedders that were made here, such as their connections; one that was passed in stays open."""
         for made in self._made:

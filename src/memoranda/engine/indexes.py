@@ -19,6 +19,7 @@ from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Reader
 
 if TYPE_CHECKING:
+    from memoranda.engine.memory_index import MemoryIndex
     from memoranda.retrieval.index.shelf import ShelfIndex
 
 _AT_ONCE = 1_000_000
@@ -110,6 +111,7 @@ class IndexBook:
         """Indexes that were used since sizes were last measured: the others have not grown."""
         self._latest = 0
         """The latest moment of any request."""
+        self._subjects: OrderedDict[Scope, MemoryIndex] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(self, shelf: Shelf, state: ShelfState, *, now: int) -> OpenShelf | None:
@@ -152,6 +154,32 @@ class IndexBook:
                 self._let_go(held)
             return OpenShelf(held.index, space, held.cache)
 
+    def of_subject(self, root: Scope) -> MemoryIndex:
+        """Return the index over everything of a subject, which the caller brings up to date."""
+        from memoranda.engine.memory_index import MemoryIndex
+
+        with self._lock:
+            index = self._subjects.get(root)
+            if index is None:
+                index = self._subjects[root] = MemoryIndex(root)
+            self._subjects.move_to_end(root)
+            return index
+
+    def note_growth(self, index: MemoryIndex) -> None:
+        """Drop the least recently used indexes of subjects, if all of them take too much, but not this one."""
+        size = index.nbytes
+        if size == index.size:
+            return
+        index.size = size
+        with self._lock:
+            total = sum(one.size for one in self._subjects.values())
+            for root, one in list(self._subjects.items()):
+                if total <= self._most_bytes:
+                    return
+                if one is not index:
+                    total -= one.size
+                    del self._subjects[root]
+
     def drop(self, scope: Scope, *, collection: str | None = None) -> None:
         """Forget the indexes at and below a scope, of one collection or of all."""
 
@@ -161,12 +189,15 @@ class IndexBook:
         with self._lock:
             for place in [place for place in self._held if goes(place[0])]:
                 self._drop(place)
+            for root in [root for root in self._subjects if scope.covers(root) or root.covers(scope)]:
+                del self._subjects[root]
 
     @property
     def nbytes(self) -> int:
         """How many bytes the indexes take."""
         with self._lock:
-            return sum(held.nbytes for held in self._held.values())
+            shelves = sum(held.nbytes for held in self._held.values())
+            return shelves + sum(index.size for index in self._subjects.values())
 
     def _is_set_back(self, now: int) -> bool:
         """Return whether the clock was set back. The caller holds the lock."""

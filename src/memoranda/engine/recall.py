@@ -1,29 +1,38 @@
-"""Recall: finding entries by meaning and words.
+"""Recall: finding memory by meaning and words, in one collection or in everything that a scope sees.
 
-Order of work: scope, namespace, not expired, filter, score, threshold, limit. Entries that a filter leaves out are
-never ranked, so a filter costs no results. The index says which entries match; their content is read from the rows.
+Order of work: scope, namespace, not expired, filter, score, threshold, limit. What a filter leaves out is never ranked,
+so a filter costs no results. The index says which entries match; their content is read from the rows.
+
+A scope sees itself, what is below it, and the scopes above it within its subject: `user:ada/agent:emails` sees
+`user:ada`, and not what other agents of Ada remember. The shared scope is seen only where it is named.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import msgspec
 
 from memoranda.engine.indexes import EntryCache, OpenShelf
 from memoranda.engine.pages import content_bytes, is_over, take_within
-from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.model.clock import from_micros, to_micros
-from memoranda.model.effect import CollectionEffect
-from memoranda.model.entry import Collection, Entry, Match, Mode, Recalled, Shelf, ShelfState, Space, Why
+from memoranda.engine.verbs import Call, MayRead, Outcome, verb
+from memoranda.errors import EmbedderError, UsageError
+from memoranda.model.clock import from_micros, parse_moment, to_micros
+from memoranda.model.effect import CollectionEffect, ReadEffect
+from memoranda.model.entry import Collection, Entry, Kind, Match, Mode, Recalled, Shelf, ShelfState, Space, Why
 from memoranda.model.event import Note
 from memoranda.model.names import collection_key
+from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import EntryQuery, Reader, Store
 
 if TYPE_CHECKING:
+    from memoranda.engine.memory_index import Group, Item, MemoryIndex, Part
     from memoranda.retrieval.index.shelf import ShelfIndex
-    from memoranda.retrieval.rank import Ranked
+    from memoranda.retrieval.rank import Allowed, Ranked
 
 _ATTEMPTS = 5
 _PORTION = 64
@@ -48,6 +57,39 @@ class Recall(CollectionEffect, frozen=True, kw_only=True, tag="recall"):
     max_bytes: int | None = None
 
 
+class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
+    """Find anything that a scope sees by meaning and words: entries, facts, records, lines and messages."""
+
+    query: str
+    kinds: tuple[Kind, ...] = ()
+    """The kinds to search; all of them if empty."""
+    collections: tuple[str, ...] = ()
+    """The collections to search, and nothing else; everything if empty."""
+    scopes: tuple[Scope, ...] = ()
+    """The scopes to search, each by itself; what the scope sees if empty."""
+    namespace: str | None = None
+    limit: int = 5
+    threshold: float = 0.0
+    filter: dict[str, Any] | None = None
+    as_of: int | None = None
+    mode: Mode = "hybrid"
+    offset: int = 0
+    max_bytes: int | None = None
+    block: str | None = None
+    """Of the lines of blocks, only those of this block."""
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to read each scope that is searched."""
+        for scope in self.scopes or seen_scopes(self.scope):
+            yield self.capability, scope, None
+
+
+def seen_scopes(scope: Scope) -> tuple[Scope, ...]:
+    """Return a scope and the scopes above it that it sees; what is below it belongs to it."""
+    parts = scope.path.split("/") if scope.path else [""]
+    return tuple(Scope(scope.tenant, "/".join(parts[:length])) for length in range(len(parts), 0, -1))
+
+
 @verb(Recall, reads_often=True)
 def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     """Find entries, reading twice: first what the index lacks, and last the content of the matches.
@@ -60,12 +102,13 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
+    known = True
     for attempt in range(1, _ATTEMPTS + 1):
         opened = call.indexes.find(shelf, _state(store, shelf), now=now) if effect.as_of is None else None
         if opened is None:
             opened = store.read(lambda rows: _open_shelf(rows, shelf, effect, call))
         if opened is None or effect.limit == 0:
-            matches = []
+            matches, known = [], opened is not None
             break
         if effect.query.strip():
             ranked = _rank(opened.index, opened.space, effect, now, call)
@@ -92,7 +135,8 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         payload=encode(effect.query),
         detail={"results": [match.id for match in matches]},
     )
-    return Outcome(Recalled(results=matches, count=len(matches)), (note,))
+    hint = "" if known else f"Nothing was ever remembered in `{effect.collection}`: check its name"
+    return Outcome(Recalled(results=matches, count=len(matches), known=known, hint=hint), (note,))
 
 
 def _state(store: Store, shelf: Shelf) -> ShelfState:
@@ -188,15 +232,9 @@ def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, 
         read = [entry for entry in read if seen(entry, moment)]
     entries = {entry.sequence: entry for entry in read}
     return [
-        Match(
-            content=entry.content,
-            metadata=entry.metadata.copy(),  # the entry may be cached for others
-            score=one.score,
-            why=one.why,
-            id=entry.id,
-            namespace=entry.namespace,
-            created_at=entry.created_at,
-            expires_at=entry.expires_at,
+        _entry_match(
+            entry,
+            one,
             before=_entries_of(entries, one.before) if one.before else (),
             after=_entries_of(entries, one.after) if one.after else (),
         )
@@ -205,5 +243,245 @@ def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, 
     ]
 
 
+def _entry_match(
+    entry: Entry, one: Ranked, kind: Kind = "entry", before: tuple[Entry, ...] = (), after: tuple[Entry, ...] = ()
+) -> Match:
+    return Match(
+        content=entry.content,
+        metadata=entry.metadata.copy(),  # the entry may be cached for others
+        score=one.score,
+        why=one.why,
+        kind=kind,
+        ref=f"entry:{entry.id}",
+        key=entry.key,
+        id=entry.id,
+        collection=entry.collection,
+        namespace=entry.namespace,
+        scope=entry.scope,
+        origin=entry.origin,
+        created_at=entry.created_at,
+        updated_at=entry.created_at,
+        expires_at=entry.expires_at,
+        valid_from=_valid_from(entry),
+        valid_to=entry.ended_at,
+        before=before,
+        after=after,
+    )
+
+
+def _valid_from(entry: Entry) -> datetime:
+    """Return since when an entry holds: as its metadata says, or since it was stored."""
+    said: Any = entry.metadata.get("valid_from") if "valid_from" in entry.metadata else entry.metadata.get("time")
+    if isinstance(said, str):
+        try:
+            return from_micros(parse_moment(said))
+        except UsageError:
+            pass  # metadata may say anything
+    return entry.created_at
+
+
 def _entries_of(entries: dict[int, Entry], sequences: Iterable[int]) -> tuple[Entry, ...]:
     return tuple(entries[sequence] for sequence in sequences if sequence in entries)
+
+
+# recall over everything
+
+
+class _Candidate(NamedTuple):
+    """A ranked row of one part of an index."""
+
+    ranked: Ranked
+    part: Part
+    group: Group
+
+
+def _recall_readable(
+    look: Callable[[Any], Outcome[Recalled]], effect: RecallAll, may_read: MayRead
+) -> Outcome[Recalled]:
+    """Leave out what the caller may not read, before the limit counts it."""
+    every = look(msgspec.structs.replace(effect, offset=0, limit=_MOST, max_bytes=None)).value.results
+    readable = [match for match in every if may_read(_key_of(match))]
+    matches = readable[effect.offset : effect.offset + effect.limit]
+    if effect.max_bytes is not None:
+        matches = take_within(matches, _content, effect.max_bytes)
+    return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
+
+
+def _key_of(match: Match) -> str:
+    """Return the key by which access to a match is decided."""
+    return collection_key(match.collection) if match.collection is not None else match.key or ""
+
+
+_MOST = 1_000
+"""Matches that are looked through for those that a caller may read."""
+
+
+@verb(RecallAll, reads_often=True, read_filtered=_recall_readable)
+def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]:
+    """Find anything that a scope sees, ranked together.
+
+    Indexes are brought up to date first, in one read for each subject; the last read is for the content of entries. If
+    one of them ends in between, the recall starts over.
+    """
+    now = effect.as_of if effect.as_of is not None else to_micros(call.now)
+    matches: list[Match] = []
+    for attempt in range(1, _ATTEMPTS + 1):
+        candidates = _candidates(store, effect, call, now)
+        matches = _all_matches(store, effect, candidates, now, ended_too=attempt == _ATTEMPTS)
+        if len(matches) == len(candidates):
+            break
+    if effect.max_bytes is not None:
+        matches = take_within(matches, _content, effect.max_bytes)
+    return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
+
+
+def _note_of(effect: RecallAll, matches: list[Match]) -> Note:
+    return Note(
+        effect="recall",
+        scope=effect.scope.path,
+        payload=encode(effect.query),
+        detail={"results": [match.id for match in matches]},
+    )
+
+
+def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_Candidate]:
+    """Return the best rows of every index that is searched, best first, without those that are skipped."""
+    roots = {Scope(scope.tenant, scope.subject) for scope in effect.scopes or (effect.scope,)}
+    found: list[_Candidate] = []
+    most = effect.offset + effect.limit
+    lists = 0
+    for root in sorted(roots, key=lambda root: root.path):
+        index = _memory_index(store, root, effect, call, now)
+        for part, allowed in _parts(index, effect, root):
+            ranked = _rank_part(part, effect, call, now, allowed, most)
+            found += [_Candidate(one, part, index.groups[part.group_of(one.sequence)]) for one in ranked]
+            lists += bool(ranked)
+    if lists > 1:
+        # Totals of different indexes cannot be compared; scores can.
+        found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
+    return found[effect.offset : most]
+
+
+def _memory_index(store: Store, root: Scope, effect: RecallAll, call: Call, now: int) -> MemoryIndex:
+    """Return the index of everything of a subject, up to date; or as of a moment, made for this recall alone."""
+    if effect.as_of is not None:
+        from memoranda.engine.memory_index import MemoryIndex, past_changes
+
+        # The same moment is hardly asked for twice.
+        past = MemoryIndex(root)
+        past.apply(store.read(lambda rows: past_changes(rows, past, now)), call.embedders)
+        return past
+    index = call.indexes.of_subject(root)
+    with index.lock:
+        has_changed = index.apply(store.read(lambda rows: index.changes(rows, now=now)), call.embedders)
+    if has_changed:
+        call.indexes.note_growth(index)
+    return index
+
+
+def _parts(index: MemoryIndex, effect: RecallAll, root: Scope) -> list[tuple[Part, Allowed | None]]:
+    """Return the parts of an index, each with what says which of its rows may be returned."""
+    with index.lock:
+        narrowed = effect.kinds or effect.collections or effect.scopes or effect.block or effect.namespace is not None
+        parts = list(index.parts.values())
+        if not narrowed and effect.scope == root:
+            return [(part, None) for part in parts]
+        allowed = index.allowed(functools.partial(_is_wanted, effect))
+        return [(part, part.mask(allowed)) for part in parts]
+
+
+def _is_wanted(effect: RecallAll, group: Group) -> bool:
+    """Return whether a recall searches the rows of a group."""
+    if effect.kinds and group.kind not in effect.kinds:
+        return False
+    if effect.collections and group.collection not in effect.collections:
+        return False
+    if effect.namespace is not None and group.namespace != effect.namespace:
+        return False
+    if effect.block is not None and group.block != effect.block:
+        return False
+    if effect.scopes:
+        return group.scope in effect.scopes
+    if effect.scope.covers(group.scope) if effect.scope.path else effect.scope == group.scope:
+        return True
+    # An agent sees its own conversations with the user, which are not below its scope.
+    ids = dict(effect.scope.parts)
+    if group.kind == "message" and group.agent and group.agent == ids.get("agent"):
+        return True
+    return bool(group.scope.path) and group.scope.covers(effect.scope)
+
+
+def _rank_part(
+    part: Part, effect: RecallAll, call: Call, now: int, allowed: Allowed | None, limit: int
+) -> list[Ranked]:
+    filters, ranking = _ranking()
+    where = filters.parse_filter(effect.filter)
+    if not effect.query.strip():
+        why = Why(mode=effect.mode, relevance=1.0, total=0.0)
+        numbers = part.index.visible(now, where)
+        if allowed is not None:
+            numbers = numbers[allowed(numbers)]
+        newest: list[int] = numbers[::-1][:limit].tolist()
+        return [ranking.Ranked(sequence=number, score=1.0, why=why) for number in newest]
+    prepared = ranking.prepare(part.index, effect.query, now=now, mode=effect.mode)
+    vector, mode = None, effect.mode
+    if mode != "keyword":
+        try:
+            vector = ranking.embed_query(call.embedders.of(part.space), prepared)
+        except (EmbedderError, UsageError):
+            mode = "keyword"  # its words are found without its embedder
+    return ranking.rank(
+        part.index,
+        prepared,
+        vector,
+        mode=mode,
+        now=now,
+        where=where,
+        allowed=allowed,
+        limit=limit,
+        threshold=effect.threshold,
+        calibration=part.space.calibration,
+    )
+
+
+def _all_matches(
+    store: Store, effect: RecallAll, candidates: Sequence[_Candidate], now: int, *, ended_too: bool
+) -> list[Match]:
+    """Return candidates as matches, without entries that ended meanwhile unless `ended_too`."""
+    sequences = [sequence for one in candidates if (sequence := one.part.entry_sequence(one.ranked.sequence))]
+    entries: dict[int, Entry] = {}
+    if sequences:
+        query = EntryQuery(tenant=effect.scope.tenant, sequences=sorted(sequences))
+        read = store.read(lambda rows: list(rows.entries(query)), snapshot=False)
+        moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
+        entries = {entry.sequence: entry for entry in read if ended_too or seen(entry, moment)}
+    matches: list[Match] = []
+    for one in candidates:
+        entry = entries.get(one.part.entry_sequence(one.ranked.sequence))
+        item = one.part.items.get(one.ranked.sequence)
+        if entry is not None:
+            matches.append(_entry_match(entry, one.ranked, one.group.kind))
+        elif item is not None:
+            matches.append(_item_match(item, one.ranked))
+    return matches
+
+
+def _item_match(item: Item, one: Ranked) -> Match:
+    said: Any = item.metadata.get("time")
+    return Match(
+        content=item.text,
+        metadata=item.metadata.copy(),
+        score=one.score,
+        why=one.why,
+        kind=item.group.kind,
+        ref=item.ref,
+        key=item.key,
+        id=item.ref,
+        namespace="",
+        scope=item.group.scope,
+        origin=item.origin,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        expires_at=item.expires_at,
+        valid_from=from_micros(parse_moment(said)) if said else item.updated_at,
+    )

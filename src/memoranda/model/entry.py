@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -149,6 +150,10 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     """Its embedding: little-endian float32, of unit length."""
 
 
+Kind = Literal["entry", "fact", "record", "line", "message"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What can be recalled: entries, facts, records of definitions, lines of memory blocks, messages of conversations."""
+
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 
@@ -156,9 +161,9 @@ MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why an entry was found at its place.
 
-    `parts` are the addends of `total`, by which entries were put in order. `relevance` is the entry's own, from
-    0 to 1; the match's `score` is the same, or that of an entry ranked behind it where that is higher, so that scores
-    never rise from one match to the next.
+    `parts` are the addends of `total`, by which matches are put in order. `relevance` is the entry's own, from 0 to 1,
+    and the `score` of the match. The order also takes the context of an entry into account, so a match may have a
+    higher score than one before it; `parts` show why.
     """
 
     mode: Mode
@@ -176,16 +181,33 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry that a recall found. `before` and `after` are its neighbours, where they were asked for."""
+    """One thing that a recall found. `before` and `after` are its neighbours, where they were asked for."""
 
     content: Any
+    """The content of an entry; the text of anything else."""
     metadata: dict[str, Any]
     score: float
+    """How relevant it is by itself, from 0 to 1."""
     why: Why
+    kind: Kind = "entry"
+    ref: str
+    """What it is read, superseded or forgotten by."""
+    key: str | None = None
+    """The key of the fact, or of the entry where it has one."""
     id: str
+    """The id of the entry; for anything else the ref."""
+    collection: str | None = None
+    """The collection of the entry; None for anything else."""
     namespace: str
+    scope: Scope
+    origin: Origin = Origin()
     created_at: datetime
+    updated_at: datetime
     expires_at: datetime | None = None
+    valid_from: datetime
+    """Since when it holds: when it was said or written, unless its metadata `valid_from` says otherwise."""
+    valid_to: datetime | None = None
+    """Until when it held; None for what holds now."""
     before: tuple[Entry, ...] = ()
     after: tuple[Entry, ...] = ()
 
@@ -195,6 +217,22 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
     results: list[Match]
     count: int
+    known: bool = True
+    """False if the collection that was asked for does not exist."""
+    hint: str = ""
+    """What to do if it does not."""
+
+    def __iter__(self) -> Iterator[Match]:
+        """Iterate over the matches."""
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        """Return the number of matches."""
+        return len(self.results)
+
+    def __getitem__(self, place: int) -> Match:
+        """Return the match at a place."""
+        return self.results[place]
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +250,16 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     replaced: str | None = None
     """The id of the entry whose key this one took over."""
     expires_at: datetime | None = None
+
+
+def check_kinds(kinds: Any) -> tuple[Kind, ...]:
+    """Return kinds of memory, or raise UsageError."""
+    named: tuple[Any, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    unknown = next((kind for kind in named if kind not in KINDS), None)
+    if unknown is not None:
+        hint = f"Kinds are {', '.join(KINDS)}"
+        raise UsageError(f"{quote(unknown)} is not a kind of memory", hint=hint, value=unknown, path="kinds")
+    return named
 
 
 def check_mode(mode: Any) -> Mode:

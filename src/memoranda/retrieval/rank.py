@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from itertools import accumulate, repeat
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -175,8 +175,8 @@ _SHOWN = 6
 _DIGITS = 5
 _WITHIN_ROUNDING = 1.1 * 10**-_DIGITS
 Mask = NDArray[np.bool_]
-
-_NO_ROWS: Places = np.empty(0, np.intp)
+Allowed = Callable[[NDArray[np.int64]], Mask]
+"""Says which of these entries, by their sequence numbers, may be returned."""
 
 # Plain integers: combining flags takes longer than comparing the features of all rows.
 _SEEN, _NAME = int(Expects.TEMPORAL | Expects.NUMERAL), int(Expects.NAME)
@@ -202,47 +202,52 @@ def rank(
     limit: int,
     calibration: Calibration,
     where: Filter | None = None,
+    allowed: Allowed | None = None,
     threshold: float = 0.0,
     expand: int = 0,
 ) -> list[Ranked]:
     """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
-    Only entries that match the filter are returned, but others lend them context. Without a vector, meaning is not
-    compared. The mode `semantic` compares nothing else; `keyword` returns only entries that contain a word of the
-    query.
+    Only entries that match the filter and are allowed are returned, but others lend them context. Without a vector,
+    meaning is not compared. The mode `semantic` compares nothing else; `keyword` returns only entries that contain a
+    word of the query.
     """
     with index.lock:
         index.expire(now)
-        eligible = _eligible(index, where)
+        eligible = _eligible(index, where, allowed)
         if limit <= 0 or not len(index):
             return []
         if mode == "semantic":
             order = _by_vector(index, vector, eligible, limit, calibration)
         else:
-            order = _by_parts(index, prepared, vector, eligible, limit, calibration, mode)
+            order = _by_parts(index, prepared, vector, eligible, limit, calibration, mode, threshold)
         sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
-        for row, score, why in order:
-            if score < threshold:
-                break
+        for row, why in order:
+            if why.relevance < threshold:
+                continue
             number = int(sequence[row])
             if not expand:
-                ranked.append(Ranked(sequence=number, score=score, why=why))
+                ranked.append(Ranked(sequence=number, score=why.relevance, why=why))
                 continue
             before, after = (tuple(sequence[rows].tolist()) for rows in index.threads.around(row, expand))
-            ranked.append(Ranked(sequence=number, score=score, why=why, before=before, after=after))
+            ranked.append(Ranked(sequence=number, score=why.relevance, why=why, before=before, after=after))
         return ranked
 
 
-_Order = list[tuple[int, float, Why]]
+_Order = list[tuple[int, Why]]
 
 
-def _eligible(index: ShelfIndex, where: Filter | None) -> Mask | None:
+def _eligible(index: ShelfIndex, where: Filter | None, allowed: Allowed | None) -> Mask | None:
     """Return which rows may be returned, None for all."""
-    if where is None:
-        return index.present
-    mask = index.columns.mask(where)
-    return mask if index.present is None else mask & index.present
+    eligible = index.present
+    if where is not None:
+        mask = index.columns.mask(where)
+        eligible = mask if eligible is None else mask & eligible
+    if allowed is not None:
+        mask = allowed(index.sequence)
+        eligible = mask if eligible is None else mask & eligible
+    return eligible
 
 
 def _by_vector(
@@ -253,7 +258,7 @@ def _by_vector(
     rows, cosines = index.vectors.top(vector, limit, eligible)
     relevances = relevance(cosines.astype(np.float64), calibration)
     return [
-        (row, near, Why(mode="semantic", relevance=near, total=cosine, parts={"dense": cosine}, cosine=cosine))
+        (row, Why(mode="semantic", relevance=near, total=cosine, parts={"dense": cosine}, cosine=cosine))
         for row, near, cosine in zip(rows.tolist(), relevances.tolist(), cosines.tolist(), strict=True)
     ]
 
@@ -266,6 +271,7 @@ def _by_parts(
     limit: int,
     calibration: Calibration,
     mode: Mode,
+    threshold: float,
 ) -> _Order:
     coverage = cover(index, prepared.terms)
     lexical = coverage.lexical
@@ -283,16 +289,17 @@ def _by_parts(
     amounts = _amounts(parts, len(whole))
     totals = _COVERAGE * whole
     totals += np.add.reduce(amounts, axis=0)
-    odds = lexical.copy() if cosines is None else log_odds(cosines, lexical, calibration)
-    best, next_best = _best(totals, odds, limit)
+    if threshold > 0:
+        # Those below it leave their places to others.
+        relevances = lexical if cosines is None else combine(relevance(cosines, calibration), lexical)
+        totals[relevances < threshold] = -np.inf
+    best = _best(totals, limit)
     if not len(best):
         return []
-    # The next best is only needed for its relevance: no score may be lower.
-    scored = np.concatenate((best, next_best))
-    near, lexical = None, lexical.take(scored)
+    near, lexical = None, lexical.take(best)
     relevances = lexical
     if cosines is not None:
-        near = cosines.take(scored)
+        near = cosines.take(best)
         relevances = combine(relevance(near, calibration), lexical)
     rows = best if found is None else found.take(best)
     own, matched = coverage.own(rows)
@@ -318,7 +325,7 @@ def _by_parts(
         )
         for explanation, relevant, cosine, shared, words in details
     ]
-    return list(zip(rows.tolist(), _scores(relevances.tolist()), reasons, strict=False))
+    return list(zip(rows.tolist(), reasons, strict=True))
 
 
 class _Part(NamedTuple):
@@ -349,22 +356,12 @@ def _amounts(parts: list[_Part], rows: int) -> Numbers:
     return amounts
 
 
-def _best(totals: Numbers, odds: Numbers, limit: int) -> tuple[Places, Places]:
-    """Return the places of the highest totals, ties in age order, and of the rest the place with the greatest odds.
-
-    The second array has one place or none. `odds` is changed.
-    """
+def _best(totals: Numbers, limit: int) -> Places:
+    """Return the places of the highest totals, ties in age order."""
     if limit >= len(totals):
-        return (-totals.round(_DIGITS)).argsort(kind="stable"), _NO_ROWS
+        return (-totals.round(_DIGITS)).argsort(kind="stable")
     leading = (totals >= kth_bound(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
-    order = leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
-    odds[order] = -np.inf
-    return order, np.array([odds.argmax()])
-
-
-def _scores(relevances: list[float]) -> list[float]:
-    """Return for each relevance the maximum of it and all after it."""
-    return list(accumulate(reversed(relevances), max))[::-1]
+    return leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
 
 
 def _explanations(whole: Numbers, own: list[float], others: Numbers) -> list[list[float]]:
@@ -458,11 +455,6 @@ def combine(semantic: Numbers, lexical: Numbers) -> Numbers:
     """
     odds = semantic * np.exp(_LEXICAL_WEIGHT * lexical)
     return odds / (odds + (1.0 - semantic))
-
-
-def log_odds(cosine: Numbers, lexical: Numbers, calibration: Calibration) -> Numbers:
-    """Return values that order entries as `combine` does, without computing powers of e."""
-    return calibration.steepness * cosine + _LEXICAL_WEIGHT * lexical
 
 
 # Of longer queries only the rarest terms count.

@@ -234,6 +234,13 @@ class Reader(Protocol):
         """Return the state of a shelf, which differs from every other state it had."""
         ...
 
+    def shelf_states(self, scope: Scope, *, below: bool = False) -> list[tuple[Shelf, ShelfState]]:
+        """Return the shelves of a scope, and with `below` of those below it, with their states, in order.
+
+        A shelf that was emptied may be there or not.
+        """
+        ...
+
     def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
         """Return each (scope, namespace) of a collection with live entries, ordered, with their number."""
         ...

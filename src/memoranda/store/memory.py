@@ -244,6 +244,11 @@ class _Rows:
         newest = max((state.newest for state in states), default=0)
         return ShelfState(newest, max((state.removed for state in states), default=0))
 
+    def shelf_states(self, scope: Scope, *, below: bool = False) -> list[tuple[Shelf, ShelfState]]:
+        places = [place for place in self._t.shelves if (scope.covers(place.scope) if below else scope == place.scope)]
+        ordered = sorted(places, key=lambda place: (place.scope.path, place.collection, place.namespace or ""))
+        return [(place, self._t.shelves[place]) for place in ordered]
+
     def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
         places = [place for place in self._t.shelves if _belongs(place, tenant, collection)]
         counted = [(place, len(self.live_sequences(place))) for place in sorted(places, key=_by_scope_and_namespace)]

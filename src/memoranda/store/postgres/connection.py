@@ -45,7 +45,7 @@ _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_coun
 _STATEMENTS = 256
 """Statements that a connection keeps prepared."""
 _MOST_NUMBERS = 256
-_COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelves", "add_shelf"})
+_COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "add_shelf"})
 """The statements that read the counts of shelves."""
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITING = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

@@ -20,7 +20,7 @@ from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode
 from memoranda.store.base import EntryQuery, PlainRow
-from memoranda.store.sql.rows import FIRST_PAGE, Row, Rows, Statements, micros, page_size, scopes_under
+from memoranda.store.sql.rows import FIRST_PAGE, Row, Rows, Statements, micros, page_size, scope_range, scopes_under
 
 T = TypeVar("T")
 
@@ -103,6 +103,15 @@ class EntryRows(Rows):
         else:
             row = self._row("get_shelf_state", *place, shelf.namespace)
         return ShelfState() if row is None or row[0] is None else ShelfState(*row)
+
+    def shelf_states(self, scope: Scope, *, below: bool = False) -> list[tuple[Shelf, ShelfState]]:
+        """Return the shelves of a scope with their states."""
+        ranges = scopes_under(scope.path) if below else [scope_range(scope.path)]
+        rows = [row for each in ranges for row in self._all("list_shelf_states", scope.tenant, *each)]
+        return [
+            (Shelf(self._scope(scope.tenant, path), collection, namespace), ShelfState(newest, removed))
+            for path, collection, namespace, newest, removed in rows
+        ]
 
     def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
         """Return the shelves of a collection, with their number of live entries."""

@@ -61,6 +61,12 @@ WHERE tenant COLLATE "POSIX" = :tenant AND scope = :scope AND collection = :coll
 SELECT max(newest), max(removed) FROM memoranda.shelves
 WHERE tenant COLLATE "POSIX" = :tenant AND scope = :scope AND collection = :collection;
 
+-- name: list_shelf_states(tenant, low, high)
+-- The states of the shelves in a range of scopes.
+SELECT scope, collection, namespace, newest, removed FROM memoranda.shelves
+WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high
+ORDER BY scope, collection, namespace;
+
 -- name: list_shelves(tenant, collection)
 -- The shelves of a collection that have live entries.
 SELECT scope, namespace, entries FROM memoranda.shelves

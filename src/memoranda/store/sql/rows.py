@@ -729,7 +729,12 @@ def keys_under(prefix: str) -> list[Range]:
 
 def scopes_under(path: str) -> list[Range]:
     """Return the ranges of the scopes at and below one, in order; every scope for the shared one."""
-    return [(path, _next_text(path)), below(path)] if path else [("", _LAST)]
+    return [scope_range(path), below(path)] if path else [("", _LAST)]
+
+
+def scope_range(path: str) -> Range:
+    """Return the range that has one scope alone."""
+    return path, _next_text(path)
 
 
 def scopes_above(path: str) -> list[str]:

@@ -22,7 +22,7 @@ from memoranda.errors import (
     ScopeEnded,
     UsageError,
 )
-from memoranda.model.entry import MODES, Mode, Recalled
+from memoranda.model.entry import KINDS, MODES, Kind, Mode, Recalled
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Policy, Quota
 from memoranda.retrieval.embed.base import Vectors
@@ -259,13 +259,14 @@ class RecallPromises:
     # scores
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_scores_lie_from_0_to_1_and_never_rise(self, memory: Memory, mode: Mode) -> None:
+    def test_scores_lie_from_0_to_1_and_are_each_match_s_own(self, memory: Memory, mode: Mode) -> None:
         ada = _with_notes(memory)
         for query in (*NOTES, "the key in the cellar", "INV-2041", "?", "submarine", "日本"):
             results = ada.recall(query, collection="notes", limit=100, mode=mode).results
-            scores = [match.score for match in results]
-            assert scores == sorted(scores, reverse=True)
-            assert all(0.0 <= score <= 1.0 for score in scores)
+            assert all(0.0 <= match.score <= 1.0 for match in results)
+            assert all(match.score == match.why.relevance for match in results)
+            totals = [round(match.why.total, 4) for match in results]
+            assert totals == sorted(totals, reverse=True)
             assert len({match.id for match in results}) == len(results)
         assert ada.recall(NOTES[0], collection="notes", limit=1, mode=mode).results[0].score > 0.9
 
@@ -887,3 +888,156 @@ class EntryRulePromises:
         embedder.spoil = None
         assert recall_contents(ada, "weir") == ["heron"]
         assert ada.remember("otter", collection="notes").stored
+
+    # everything that a scope sees
+
+    def test_a_recall_without_a_collection_finds_every_kind(self, memory: Memory) -> None:
+        ada = _with_everything(memory)
+        for query, kind, content in EVERYTHING:
+            match = ada.recall(query, limit=1)[0]
+            assert (match.kind, match.content) == (kind, content), query
+            assert match.score >= 0.5
+            assert match.scope.subject == "user:ada"
+            assert match.valid_to is None
+            assert [one.content for one in ada.recall(query, kinds=[kind], limit=1)] == [content]
+            others = [one for one in KINDS if one != kind]
+            assert content not in [one.content for one in ada.recall(query, kinds=others, limit=50)]
+
+    def test_kinds_collections_scopes_and_filters_narrow_a_recall(self, memory: Memory) -> None:
+        ada = _with_everything(memory)
+        agent = memory.scope(user="ada", agent="emails")
+        agent.remember("The tuner of the organ is called Vasco", collection="notes")
+
+        def found(**narrowing: Any) -> list[Any]:
+            return sorted(match.content for match in ada.recall("tuner", limit=50, threshold=0.5, **narrowing))
+
+        piano, organ = "The piano tuner comes on Thursday", "The tuner of the organ is called Vasco"
+        assert found() == [piano, organ]
+        assert found(collections=["notes"]) == [piano, organ]
+        assert found(collections=["glazes"]) == []
+        assert found(scopes=["user:ada"]) == found(scopes=[ada]) == [piano]
+        assert found(scopes=[agent]) == [organ]
+        assert found(filter={"room": "hall"}) == [piano]
+        assert found(filter={"room": "cellar"}) == []
+        assert found(kinds="fact") == []
+        for wrong in ({"kinds": ["dream"]}, {"scopes": ["nobody"]}, {"expand": 1}):
+            assert_raises(UsageError, ada.recall, "tuner", **wrong)
+        assert_raises(UsageError, ada.recall, "tuner", collection="notes", kinds=["entry"])
+
+    def test_a_scope_sees_what_is_above_it_in_its_subject_and_nobody_else(self, memory: Memory) -> None:
+        places = {
+            "shared": memory.scope(),
+            "project": memory.scope(project="atlas"),
+            "user": memory.scope(user="ada"),
+            "agent": memory.scope(user="ada", agent="emails"),
+            "other": memory.scope(user="ada", agent="travel"),
+            "bob": memory.scope(user="bob"),
+            "similar": memory.scope(user="adam"),
+        }
+        for name, place in places.items():
+            place.set("heron", f"heron of {name}")
+            place.remember(f"heron noted by {name}", collection="notes")
+        seen = {
+            name: {str(match.content).rsplit(" ", 1)[1] for match in place.recall("heron", limit=50)}
+            for name, place in places.items()
+        }
+        assert seen == {
+            "shared": {"shared"},
+            "project": {"project"},
+            "user": {"user", "agent", "other"},
+            "agent": {"user", "agent"},
+            "other": {"user", "other"},
+            "bob": {"bob"},
+            "similar": {"similar"},
+        }
+        both = places["user"].recall("heron", scopes=["project:atlas", ""], limit=50)
+        assert {str(match.content).rsplit(" ", 1)[1] for match in both} == {"project", "shared"}
+
+    def test_a_recall_of_everything_follows_every_change(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+
+        def found(query: str = "heron") -> list[Any]:
+            return [match.content for match in ada.recall(query, threshold=0.5, limit=50)]
+
+        assert found() == []
+        ada.set("bird", "heron")
+        assert found() == ["bird: heron"]
+        before = clock.now()
+        clock.advance(60)
+        ada.set("bird", "otter")
+        assert found() == []
+        assert found("otter") == ["bird: otter"]
+        assert [match.content for match in ada.recall("heron", as_of=before, threshold=0.5)] == ["bird: heron"]
+        ada.delete("bird")
+        assert found("otter") == []
+        kept = ada.remember("A heron at the weir", collection="notes")
+        assert found() == ["A heron at the weir"]
+        ada.forget(kept.id, collection="notes")
+        assert found() == []
+        core = ada.blocks.update("core", "- Feeds a heron\n- Owns a kayak", expected_updated_at=None)
+        assert found() == ["- Feeds a heron"]
+        ada.blocks.update("core", "- Owns a kayak", expected_updated_at=core.updated_at)
+        assert found() == []
+        ada.set("bird", "heron", ttl=60)
+        assert found() == ["bird: heron"]
+        clock.advance(61)
+        assert found() == []
+        ada.set("bird", "heron")
+        ada.remember("A heron again", collection="notes")
+        assert len(found()) == 2
+        memory.erase(user="ada")
+        assert found() == []
+
+    def test_a_recall_of_everything_leaves_out_what_the_caller_may_not_read(self, memory: Memory) -> None:
+        ada = _with_everything(memory)
+        ada.set("diary.tuner", "The tuner is late")
+        closed = Policy.of(allow=("memory",), access={"diary": "none", "collections.notes": "none"})
+        limited = memory.acting_as("clerk", policy=closed).scope(user="ada")
+        seen = [match.content for match in limited.recall("tuner", limit=50)]
+        assert "The piano tuner comes on Thursday" not in seen
+        assert not any("late" in str(content) for content in seen)
+        assert "home city: Faro" in seen
+        assert "diary tuner: The tuner is late" in [match.content for match in ada.recall("tuner", limit=50)]
+        stranger = memory.acting_as("stranger", policy=Policy.of(allow=("definitions",))).scope(user="ada")
+        assert_raises(Denied, stranger.recall, "tuner")
+
+    def test_a_collection_that_does_not_exist_is_reported(self, memory: Memory) -> None:
+        ada = _with_notes(memory)
+        missing = ada.recall("boiler", collection="note")
+        assert (missing.known, len(missing), list(missing)) == (False, 0, [])
+        assert "note" in missing.hint
+        there = ada.recall("boiler", collection="notes")
+        assert there.known
+        assert len(there) == there.count == len(list(there)) > 0
+
+
+EVERYTHING: tuple[tuple[str, Kind, str], ...] = (
+    ("when does the piano tuner come?", "entry", "The piano tuner comes on Thursday"),
+    ("which city is home?", "fact", "home city: Faro"),
+    ("how is the customer addressed?", "record", "Customer Profile: Preferred name: Addie"),
+    ("does she own a kayak?", "line", "- Owns a kayak"),
+    ("is there a dog?", "line", "- Has a dog called Rex"),
+)
+
+
+def _with_everything(memory: Memory) -> ScopedMemory:
+    """Return the memory of somebody about whom something of each kind but messages is remembered."""
+    ada = memory.scope(user="ada")
+    ada.remember("The piano tuner comes on Thursday", collection="notes", metadata={"room": "hall"})
+    ada.remember("Celadon turns green at cone six", collection="glazes")
+    ada.set("home.city", "Faro")
+    schema = {
+        "type": "object",
+        "properties": {
+            "preferred_name": {
+                "type": "string",
+                "title": "Preferred name",
+                "description": "How the customer wants to be addressed",
+            }
+        },
+    }
+    memory.definitions.create(name="Customer Profile", slug="customer_profile", scope="global", schema=schema)
+    ada.set("customer_profile", {"preferred_name": "Addie"})
+    ada.blocks.update("core", "- Owns a kayak", expected_updated_at=None)
+    ada.blocks.update("archival", "- Has a dog called Rex\n- Pays by card", expected_updated_at=None)
+    return ada

@@ -1,0 +1,530 @@
+"""The index over all memory of one subject: entries, facts, lines of blocks and messages, ranked together.
+
+Like the index of a shelf it is derived data: it is made from the rows, follows them, and can be dropped at any moment.
+Entries are followed by the states of their shelves, everything else by the ledger, which names each changed key. Texts
+that are not entries have no stored words and vectors, so both are made here, by an embedder that needs no network.
+
+A recall at `user:ada/agent:emails` uses the index of `user:ada`; which rows it may return is decided by their `Group`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from memoranda.engine.embedding import EmbedderBook, word_packer
+from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
+from memoranda.model.clock import from_micros, to_micros
+from memoranda.model.definition import Definition
+from memoranda.model.entry import Collection, Indexed, Kind, Shelf, ShelfState, Space
+from memoranda.model.event import Event
+from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.names import CHAT_RECORD, RESERVED
+from memoranda.model.ref import Ref, line_digest
+from memoranda.model.scope import Scope
+from memoranda.model.value import encode
+from memoranda.retrieval.index.columns import GrowingArray
+from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery
+
+CONVERSATIONS = "conversations"
+"""The collection of the turns that `learn` stores."""
+
+_FOLLOWED = 256
+"""Events that are read one by one; after more of them, all facts are compared with the index instead."""
+_WHOLE_SCOPE = frozenset({"erase", "end_scope", "import"})
+"""Effects whose events do not name each key that they changed."""
+_LONGEST_TEXT = 4_000
+"""Characters of a fact that are searched."""
+_CHAT_PARTS = "chat.parts."
+_SPOKEN = {"user": "user", "agent_text": "assistant"}
+_NOTHING = ShelfState()
+_NUMBERS_OF_AN_ITEM = 150
+"""Size of a text's item beside the text, in units of 8 bytes."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """What rows of one origin have in common, by which a recall is narrowed."""
+
+    kind: Kind
+    scope: Scope
+    collection: str | None = None
+    namespace: str | None = None
+    agent: str | None = None
+    """Of messages: the agent of the conversation."""
+    block: str | None = None
+    """Of lines: the block."""
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that is not an entry: a fact, a record, a line of a block or a message."""
+
+    group: Group
+    ref: str
+    key: str
+    text: str
+    """What a match shows."""
+    searched: str
+    """What is indexed: the text, for a record also the descriptions in its schema."""
+    metadata: dict[str, Any] = {}
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    origin: Origin
+
+
+_Place = tuple[str, str]
+"""The scope and key of a fact."""
+
+
+class Changes(msgspec.Struct):
+    """What has changed since the index last followed its rows."""
+
+    position: int
+    revision: int
+    states: dict[Shelf, ShelfState]
+    starts_over: bool = False
+    """Whether the index is made anew: an embedder has changed, or the clock was set back."""
+    new: list[tuple[Shelf, Space, list[Indexed]]] = []
+    gone: list[tuple[Shelf, NDArray[np.int64] | None]] = []
+    """Shelves with the sequences that are left; None for a shelf that is gone as a whole."""
+    facts: dict[_Place, tuple[int, list[Item]]] = {}
+    """The version and the items of each fact that changed; no items for one that is gone."""
+    only: bool = False
+    """Whether facts that are not among `facts` are gone."""
+
+
+class Part:
+    """The rows in the space of one embedder."""
+
+    def __init__(self, space: Space) -> None:
+        """Start without rows."""
+        self.space = space
+        self.index = ShelfIndex(space.dimension)
+        self._sequence = GrowingArray(np.int64)
+        self._group = GrowingArray(np.int32)
+        self.items: dict[int, Item] = {}
+        """The items by the number of their row; entries are not among them."""
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate size in bytes."""
+        texts = sum(len(item.searched) + len(item.text) + _NUMBERS_OF_AN_ITEM * 8 for item in self.items.values())
+        return self.index.nbytes + self._sequence.nbytes + self._group.nbytes + texts
+
+    def add_entries(self, group: int, rows: Sequence[Indexed], place: str) -> None:
+        """Add entries of one group; `place` keeps the neighbours of different shelves apart."""
+        first = len(self._sequence)
+        self._sequence.extend([row.sequence for row in rows])
+        self._group.extend([group] * len(rows))
+        self.index.add(
+            Indexed(number, place, row.metadata, row.expires_at, row.analysis, row.vector)
+            for number, row in enumerate(rows, first + 1)
+        )
+
+    def add_items(self, groups: Sequence[int], items: Sequence[Item], vectors: Sequence[bytes]) -> list[int]:
+        """Add items; return their numbers."""
+        first = len(self._sequence)
+        numbers = list(range(first + 1, first + 1 + len(items)))
+        self._sequence.extend([0] * len(items))
+        self._group.extend(list(groups))
+        pack_words = word_packer()
+        with self.index.lock:
+            self.items.update(zip(numbers, items, strict=True))
+            self.index.add(
+                Indexed(
+                    number,
+                    # Messages of a conversation lend each other words; facts and lines say what they say alone.
+                    "" if item.group.kind == "message" else item.ref,
+                    encode(item.metadata),
+                    None if item.expires_at is None else to_micros(item.expires_at),
+                    pack_words(item.searched),
+                    vector,
+                )
+                for number, item, vector in zip(numbers, items, vectors, strict=True)
+            )
+        return numbers
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Remove rows by their numbers."""
+        with self.index.lock:
+            gone = list(numbers)
+            self.index.remove(gone)
+            for number in gone:
+                self.items.pop(number, None)
+
+    def entry_sequence(self, number: int) -> int:
+        """Return the sequence of the entry in a row; 0 if it is not an entry."""
+        return int(self._sequence.rows[number - 1])
+
+    def group_of(self, number: int) -> int:
+        """Return the number of a row's group."""
+        return int(self._group.rows[number - 1])
+
+    def numbers_of(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers and the sequences of the rows of a group, those that have expired included."""
+        lapsed = np.array(sorted(self.index.lapsed), np.int64)
+        numbers = np.concatenate((self.index.sequences(), lapsed))
+        numbers = numbers[self._group.rows[numbers - 1] == group]
+        return numbers, self._sequence.rows[numbers - 1]
+
+    def mask(self, allowed: NDArray[np.bool_]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+        """Return a test for rows by their numbers: whether their group is among the allowed ones."""
+
+        def is_allowed(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+            groups = self._group.rows[numbers - 1]
+            # Groups that another thread has added since are not among the allowed ones.
+            return (groups < len(allowed)) & allowed[np.minimum(groups, len(allowed) - 1)]
+
+        return is_allowed
+
+
+class MemoryIndex:
+    """The index of everything at and below one scope; of the shared scope, what is in it alone."""
+
+    def __init__(self, root: Scope) -> None:
+        """Start without rows."""
+        self.root = root
+        self.lock = threading.RLock()
+        """Held while the index follows its rows."""
+        self.size = 0
+        """Its size in bytes when that was last asked."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.parts: dict[str, Part] = {}
+        self.groups: list[Group] = []
+        self._numbers: dict[Group, int] = {}
+        self._states: dict[Shelf, ShelfState] = {}
+        self._embedders: dict[Shelf, str] = {}
+        self._rows: dict[_Place, tuple[int, list[int]]] = {}
+        """The version of each fact, and the numbers of its rows."""
+        self._agents: dict[Scope, str] = {}
+        self._definitions: dict[str, list[Definition]] = {}
+        self._position: int | None = None
+        self._revision = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate size in bytes."""
+        return sum(part.nbytes for part in self.parts.values()) + 500 * len(self._rows)
+
+    def is_set_back(self, now: int) -> bool:
+        """Return whether something was removed as expired that has not expired at this moment."""
+        return any(now < part.index.expired_at for part in self.parts.values())
+
+    # following the rows
+
+    def changes(self, rows: Reader, *, now: int, anew: bool = False) -> Changes:
+        """Return what has changed since the index last followed its rows, read in one snapshot."""
+        states = dict(rows.shelf_states(self.root, below=bool(self.root.path)))
+        head = rows.head(self.root.tenant)
+        changes = Changes(
+            position=0 if head is None else head[0],
+            revision=rows.tenant_state(self.root.tenant).revision,
+            states=states,
+            starts_over=anew or self.is_set_back(now),
+        )
+        if changes.starts_over:
+            self._clear()
+        if states != self._states and not self._read_entries(rows, changes):
+            return self.changes(rows, now=now, anew=True)
+        if changes.position != self._position or changes.revision != self._revision:
+            self._read_facts(rows, changes, now)
+        return changes
+
+    def apply(self, changes: Changes, embedders: EmbedderBook) -> bool:
+        """Bring the index to where the changes were read; return whether there were any."""
+        for shelf, left in changes.gone:
+            part = self.parts.get(self._embedders.get(shelf, ""))
+            if part is not None:
+                numbers, sequences = part.numbers_of(self._group_number(_entry_group(shelf)))
+                part.remove((numbers if left is None else numbers[~np.isin(sequences, left)]).tolist())
+            if left is None:
+                self._embedders.pop(shelf, None)
+        for shelf, space, new in changes.new:
+            self._embedders[shelf] = space.embedder
+            if new:
+                part = self.parts.setdefault(space.embedder, Part(space))
+                group = self._group_number(_entry_group(shelf))
+                part.add_entries(group, new, "\0".join((shelf.scope.path, shelf.collection, shelf.namespace or "")))
+        self._apply_facts(changes, embedders)
+        self._states, self._position, self._revision = changes.states, changes.position, changes.revision
+        return bool(changes.new or changes.gone or changes.facts)
+
+    def allowed(self, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
+        """Return which groups are wanted, by number."""
+        return np.array([is_wanted(group) for group in self.groups], np.bool_)
+
+    def _read_entries(self, rows: Reader, changes: Changes) -> bool:
+        """Read what became of entries; return False if the index has to be made anew."""
+        for shelf in self._states.keys() - changes.states.keys():
+            changes.gone.append((shelf, None))
+        for shelf, state in changes.states.items():
+            seen = self._states.get(shelf, _NOTHING)
+            if state == seen:
+                continue
+            collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
+            if collection is None:
+                changes.gone.append((shelf, None))
+                continue
+            space, embedder = collection.space, self._embedders.get(shelf)
+            if embedder is not None and embedder != space.embedder:
+                return False
+            if embedder is not None and state.removed != seen.removed:
+                left = np.array(rows.live_sequences(shelf), np.int64)
+                if self._lacks(shelf, left[left <= seen.newest]):
+                    return False
+                changes.gone.append((shelf, left))
+            new = list(rows.index_rows(EntryQuery(shelf=shelf, after=seen.newest), space.embedder))
+            changes.new.append((shelf, space, new))
+        return True
+
+    def _lacks(self, shelf: Shelf, sequences: NDArray[np.int64]) -> bool:
+        """Return whether one of these entries is not in the index: it got its vector after later ones had theirs."""
+        part = self.parts.get(self._embedders[shelf])
+        if part is None:
+            return bool(len(sequences))
+        _, known = part.numbers_of(self._group_number(_entry_group(shelf)))
+        return not np.isin(sequences, known).all()
+
+    def _read_facts(self, rows: Reader, changes: Changes, now: int) -> None:
+        """Read the facts that changed, by their events where these are few."""
+        touched: set[_Place] | None = None
+        if self._position is not None and changes.revision == self._revision:
+            touched = self._touched(rows.events(self.root.tenant, start=self._position + 1, limit=_FOLLOWED + 1))
+        if touched is None:
+            self._definitions = {}
+            for definition in rows.scan(Definition, self.root.tenant):
+                self._definitions.setdefault(definition.slug, []).append(definition)
+            anew = changes.revision != self._revision
+            facts: Iterable[Fact] = _all_facts(rows, self.root, from_micros(now))
+            changes.only = True
+        else:
+            anew = False
+            found = ((place, rows.fact(Scope(self.root.tenant, place[0]), place[1])) for place in sorted(touched))
+            facts = []
+            for place, fact in found:
+                if fact is None:
+                    changes.facts[place] = 0, []
+                else:
+                    facts.append(fact)
+        read = list(facts)
+        self._note_agents(read)
+        for fact in read:
+            place = fact.scope.path, fact.key
+            if anew or self._rows.get(place, (0,))[0] != fact.version:
+                changes.facts[place] = fact.version, list(self._items(fact))
+            elif changes.only:
+                changes.facts[place] = fact.version, []
+
+    def _touched(self, events: Iterable[Event]) -> set[_Place] | None:
+        """Return the places that events name; None if they do not name all that changed, or are too many."""
+        touched: set[_Place] = set()
+        below = self.root.path + "/" if self.root.path else None
+        for number, event in enumerate(events, 1):
+            if number > _FOLLOWED:
+                return None
+            inside = event.scope == self.root.path or (below is not None and event.scope.startswith(below))
+            if event.effect in _WHOLE_SCOPE and (inside or not event.scope):
+                return None
+            if inside and event.key is not None and not event.key.startswith("collections."):
+                touched.add((event.scope, event.key))
+        return touched
+
+    def _apply_facts(self, changes: Changes, embedders: EmbedderBook) -> None:
+        gone = self._rows.keys() - changes.facts.keys() if changes.only else set[_Place]()
+        added: list[tuple[_Place, int, list[Item]]] = []
+        for place, (version, items) in changes.facts.items():
+            if version and version == self._rows.get(place, (0,))[0] and not items:
+                continue  # unchanged
+            gone.add(place)
+            if version:
+                added.append((place, version, items))
+        for place in gone:
+            _, numbers = self._rows.pop(place, (0, []))
+            for part in self.parts.values():
+                part.remove([number for number in numbers if number in part.items])
+        items = [item for _, _, of_fact in added for item in of_fact]
+        numbers = iter(self._add(items, embedders) if items else ())
+        for place, version, of_fact in added:
+            self._rows[place] = version, [next(numbers) for _ in of_fact]
+
+    def _add(self, items: list[Item], embedders: EmbedderBook) -> list[int]:
+        embedder = embedders.local()
+        part = self.parts.get(embedder.id)
+        if part is None:
+            part = self.parts[embedder.id] = Part(embedders.space_of(embedder))
+        vectors = embedder.embed_as_bytes([item.searched for item in items])
+        return part.add_items([self._group_number(item.group) for item in items], items, vectors)
+
+    def _group_number(self, group: Group) -> int:
+        number = self._numbers.get(group)
+        if number is None:
+            number = self._numbers[group] = len(self.groups)
+            self.groups.append(group)
+        return number
+
+    def read_past_facts(self, rows: Reader, changes: Changes, moment: datetime) -> None:
+        """Read the facts as they were at an earlier moment, from their revisions."""
+        for definition in rows.scan(Definition, self.root.tenant):
+            self._definitions.setdefault(definition.slug, []).append(definition)
+        newest: dict[_Place, Revision] = {}
+        for revision in rows.revisions(RevisionQuery(self.root)):
+            if revision.at <= moment and (self.root.path or revision.scope == self.root):
+                newest[revision.scope.path, revision.key] = revision
+        facts = [fact for revision in newest.values() if (fact := _past_fact(revision, moment)) is not None]
+        self._note_agents(facts)
+        for fact in facts:
+            changes.facts[fact.scope.path, fact.key] = fact.version, list(self._items(fact))
+
+    def _note_agents(self, facts: Iterable[Fact]) -> None:
+        """Note the agent of each conversation whose record is among these facts."""
+        for fact in facts:
+            if fact.key == CHAT_RECORD:
+                self._agents[fact.scope] = str(_map(fact.value).get("agent_id", ""))
+
+    # what is searched of a fact
+
+    def _items(self, fact: Fact) -> Iterator[Item]:
+        """Yield what is searched of a fact: its lines, if it is a block, and nothing for internal state."""
+        first = fact.key.partition(".")[0]
+        if first == "blocks":
+            yield from _lines(fact)
+        elif fact.key.startswith(_CHAT_PARTS):
+            yield from self._message(fact)
+        elif first not in RESERVED:
+            definition = next((one for one in self._definitions.get(fact.key, ()) if one.applies_to(fact.scope)), None)
+            yield _record(fact, definition) if definition is not None else _fact(fact)
+
+    def _message(self, fact: Fact) -> Iterator[Item]:
+        value = _map(fact.value)
+        role = _SPOKEN.get(str(value.get("kind", "")))
+        if role is None or value.get("hidden") or not str(value.get("text", "")).strip():
+            return
+        ids, agent = dict(fact.scope.parts), self._agents.get(fact.scope, "")
+        actor = ids.get("user", "") if role == "user" else agent
+        text = str(value["text"])
+        yield Item(
+            group=Group("message", fact.scope, agent=agent),
+            ref=str(Ref("message", fact.scope, str(value.get("seq", "")))),
+            key=fact.key,
+            text=text,
+            searched=text[:_LONGEST_TEXT],
+            metadata={"thread": ids.get("thread", ""), "actor": actor, "role": role, "time": value.get("at", "")},
+            **_times(fact),
+        )
+
+
+def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:
+    """Return everything that was there at an earlier moment, for an index without rows."""
+    root, at = past.root, from_micros(moment)
+    changes = Changes(position=0, revision=0, states={}, only=True)
+    for shelf, _ in rows.shelf_states(root, below=bool(root.path)):
+        collection = rows.get(Collection, root.tenant, shelf.collection)
+        if collection is not None:
+            new = list(rows.index_rows(EntryQuery(shelf=shelf, active_at=at), collection.space.embedder))
+            changes.new.append((shelf, collection.space, new))
+    past.read_past_facts(rows, changes, at)
+    return changes
+
+
+def _entry_group(shelf: Shelf) -> Group:
+    kind: Kind = "message" if shelf.collection == CONVERSATIONS else "entry"
+    return Group(kind, shelf.scope, collection=shelf.collection, namespace=shelf.namespace)
+
+
+def _all_facts(rows: Reader, root: Scope, now: datetime) -> Iterator[Fact]:
+    query = FactQuery(root, below=True) if root.path else FactQuery(root, active_at=now)
+    return (fact for fact in rows.facts(query) if fact.active_at(now))
+
+
+def _past_fact(revision: Revision, moment: datetime) -> Fact | None:
+    """Return the fact of a revision, if it was active at a moment and its value is still there."""
+    if revision.change != "set" or revision.forgotten:
+        return None
+    fact = revision.as_fact()
+    return fact if fact.active_at(moment) else None
+
+
+def _times(fact: Fact) -> dict[str, Any]:
+    return {
+        "created_at": fact.created_at,
+        "updated_at": fact.updated_at,
+        "expires_at": fact.expires_at,
+        "origin": fact.origin,
+    }
+
+
+def _lines(fact: Fact) -> Iterator[Item]:
+    block = next((block for block in BLOCK_TYPES if fact.key == key_of(block)), None)
+    if block is None or not isinstance(fact.value, str):
+        return
+    ids = dict(fact.scope.parts)
+    for number, line in lines_of(fact.value):
+        yield Item(
+            group=Group("line", fact.scope, agent=ids.get("agent"), block=block),
+            ref=str(Ref("line", fact.scope, f"{block}:{line_digest(line)}")),
+            key=fact.key,
+            text=line,
+            searched=line,
+            metadata={"block": block, "line_number": number},
+            **_times(fact),
+        )
+
+
+def _fact(fact: Fact) -> Item:
+    name = " ".join(fact.key.replace(".", " ").replace("_", " ").split())
+    text = f"{name}: {plain_text(fact.value)}"[:_LONGEST_TEXT]
+    ref = str(Ref("fact", fact.scope, fact.key))
+    return Item(group=Group("fact", fact.scope), ref=ref, key=fact.key, text=text, searched=text, **_times(fact))
+
+
+def _record(fact: Fact, definition: Definition) -> Item:
+    """Return a record as text: the labels of its schema with their values; descriptions are searched too."""
+    labels: list[str] = []
+    text = f"{definition.name}: {plain_text(fact.value, definition.schema, labels)}"[:_LONGEST_TEXT]
+    return Item(
+        group=Group("record", fact.scope),
+        ref=str(Ref("fact", fact.scope, fact.key)),
+        key=fact.key,
+        text=text,
+        searched=" ".join([text, *labels])[:_LONGEST_TEXT],
+        metadata={"definition": definition.name},
+        **_times(fact),
+    )
+
+
+def plain_text(value: Any, schema: Any = None, descriptions: list[str] | None = None) -> str:
+    """Return a JSON value as text, with the titles of a schema as labels; its descriptions are added to a list.
+
+    >>> plain_text({"preferred_name": "Ada", "tags": ["a", "b"]}, {"properties": {"tags": {"title": "Labels"}}})
+    'preferred name: Ada; Labels: a, b'
+    """
+    about = _map(schema)
+    if isinstance(value, dict):
+        fields: list[str] = []
+        properties = _map(about.get("properties"))
+        for name, inner in _map(value).items():
+            field = _map(properties.get(name))
+            if descriptions is not None and isinstance(field.get("description"), str):
+                descriptions.append(field["description"])
+            if inner is not None:
+                label = field.get("title") or name.replace("_", " ")
+                fields.append(f"{label}: {plain_text(inner, field, descriptions)}")
+        return "; ".join(fields)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return ", ".join([plain_text(one, about.get("items"), descriptions) for one in items])
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _map(value: Any) -> dict[str, Any]:
+    """Return a value that is a JSON object; an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

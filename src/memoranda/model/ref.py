@@ -1,0 +1,61 @@
+"""Refs: what a match is read, changed or forgotten by, as one text.
+
+A ref names an entry by its id, a fact by its scope and key, a line of a block by its digest, and a message by its
+number in the conversation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal, cast, get_args
+
+import msgspec
+
+from memoranda.errors import UsageError
+from memoranda.model.scope import DEFAULT_TENANT, Scope
+from memoranda.model.text import quote
+
+RefKind = Literal["entry", "fact", "line", "message"]
+_KINDS: tuple[RefKind, ...] = get_args(RefKind)
+
+
+class Ref(msgspec.Struct, frozen=True):
+    """What a match is about: an id, or a name within a scope.
+
+    >>> str(Ref("fact", Scope.of(user="ada"), "profile.language"))
+    'fact:user:ada#profile.language'
+    >>> parse_ref("entry:ent_1").name
+    'ent_1'
+    """
+
+    kind: RefKind
+    scope: Scope | None
+    """The scope of the name; None for an entry, whose id is enough."""
+    name: str
+
+    def __str__(self) -> str:
+        """Return the text of the ref."""
+        if self.scope is None:
+            return f"{self.kind}:{self.name}"
+        return f"{self.kind}:{self.scope.path.replace('#', '%23')}#{self.name}"
+
+
+def parse_ref(text: str, *, tenant: str = DEFAULT_TENANT) -> Ref:
+    """Return the ref that a text names, or raise UsageError."""
+    kind, colon, rest = text.partition(":") if isinstance(cast(object, text), str) else ("", "", "")
+    if colon and rest and kind in _KINDS:
+        if kind == "entry":
+            return Ref("entry", None, rest)
+        path, mark, name = rest.partition("#")
+        if mark and name:
+            return Ref(kind, Scope.parse(path.replace("%23", "#"), tenant=tenant), name)
+    raise UsageError(
+        f"{quote(text)} is not a ref",
+        hint="Pass the `ref` of a match, such as entry:<id> or fact:user:ada#profile.language",
+        value=text,
+    )
+
+
+def line_digest(line: str) -> str:
+    """Return the digest by which a ref names a line of a block."""
+    return hashlib.sha256(line.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
