@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from time import monotonic
@@ -59,23 +59,27 @@ class TeamMember:
 
 
 class Variables(dict[str, Any]):
-    """The variables of an agent, which record the names that were set or removed since the last check of rules."""
+    """The variables of an agent; those that rules read are recorded when they are set or removed."""
 
-    __slots__ = ("changed",)
+    __slots__ = ("_read_by_rules", "changed")
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
+    def __init__(self, names: Mapping[str, Any], read_by_rules: Container[str]) -> None:
         """Start with some names, none of them changed."""
         super().__init__(names)
+        self._read_by_rules = read_by_rules
         self.changed: set[str] = set()
+        """Names that were set or removed since the last check of rules."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a name."""
-        self.changed.add(name)
+        if name in self._read_by_rules:
+            self.changed.add(name)
         super().__setitem__(name, value)
 
     def pop(self, name: str, default: Any = None, /) -> Any:
         """Remove a name."""
-        self.changed.add(name)
+        if name in self._read_by_rules:
+            self.changed.add(name)
         return super().pop(name, default)
 
 
@@ -92,7 +96,7 @@ class Frame:
         """Distinguishes its variables from those of other agents; empty for the agent the session began with."""
         self.prefix = f"{key}." if key else ""
         """Prefix of the keys of its variables."""
-        self.names = Variables({FACTS: facts})
+        self.names = Variables({FACTS: facts}, self.plan.rules_of_variable)
         self.derived: set[str] = set()
         """Names that only repeat a field of a result; they are restored with it."""
         self.results: dict[str, Any] = {}
@@ -187,18 +191,20 @@ def _may_be_field(name: str) -> bool:
 class Position:
     """The place in the flow where an agent waited for the user."""
 
+    __slots__ = ("_stack", "_values", "frame")
+
     def __init__(self, frame: Frame) -> None:
         """Copy the place."""
         state = frame.state
         self.frame = frame
-        self._values = {name: getattr(state, name) for name in ("step", "wait", "asked", "presented", "path", "turns")}
-        self._stack = [list(place) for place in state.stack]
+        self._values = state.step, state.wait, state.asked, state.presented, state.path, state.turns
+        self._stack = [list(place) for place in state.stack] if state.stack else []
 
     def restore(self) -> None:
         """Let the agent wait there again."""
-        for name, value in self._values.items():
-            setattr(self.frame.state, name, value)
-        self.frame.state.stack = [list(place) for place in self._stack]
+        state = self.frame.state
+        state.step, state.wait, state.asked, state.presented, state.path, state.turns = self._values
+        state.stack = [list(place) for place in self._stack]
 
 
 class RuleChecks:
@@ -208,7 +214,7 @@ class RuleChecks:
 
     def __init__(self, plan: Plan) -> None:
         """Start with rules that were not checked."""
-        self.unchecked = {rule.number for rule in plan.rules}
+        self.unchecked = set(plan.rule_numbers)
         """Rules that may be broken: not checked yet, or one of their variables changed since, or found broken."""
         self.touched: set[int] = set()
         """Rules of which a variable changed in this turn."""
@@ -223,10 +229,12 @@ class RuleChecks:
         """Note the rules whose variables changed."""
         changed = frame.names.changed
         if changed:
-            found = [rule.number for rule in frame.plan.rules if not rule.inputs.isdisjoint(changed)]
-            self.unchecked.update(found)
-            self.touched.update(found)
-            self.led.difference_update(found)
+            rules_of_variable = frame.plan.rules_of_variable
+            for name in changed:
+                found = rules_of_variable.get(name, frozenset())
+                self.unchecked |= found
+                self.touched |= found
+                self.led -= found
             changed.clear()
 
 
@@ -294,10 +302,11 @@ class ActiveTurn:
         """Whether a tool or a model returned something in this turn."""
         self.hidden: dict[str, str] = {}
         """Sensitive values of this turn as text, with what is shown instead."""
-        for frame in self.all_frames():
-            for name, mask in frame.plan.masks.items():
-                if frame.names.get(name) is not None:
-                    self.hidden.update(hidden_text(mask, frame.names[name]))
+        for frame in (*frames, *resting.values()):
+            if frame.plan.masks:
+                for name, mask in frame.plan.masks.items():
+                    if frame.names.get(name) is not None:
+                        self.hidden.update(hidden_text(mask, frame.names[name]))
         self.deadline: float | None = None
         """When an agent to which another delegated takes no further step."""
         self.judged: tuple[str, str] | None = None

@@ -60,14 +60,16 @@ def check_rules(
     frame = turn.frame
     if not frame.plan.rules:
         return None
+    checks = turn.rule_checks
+    checks.refresh(frame)
+    if call is None and not checks.unchecked and checkpoint not in frame.plan.checkpoints:
+        return None
     starts = turn.opening and frame.state.step is None and checkpoint in ("call", "reply", "question", "prompt")
     if turn.in_hook or starts:
         checkpoint = "hook"
-    checks = turn.rule_checks
-    checks.refresh(frame)
     if turn.steps_of_digression and checkpoint in _OPEN_TO_DIGRESSIONS:
         return None
-    asked = {field.name for field in missing if frame.names.get(field.name) is None}
+    asked: set[str] | None = None
     for rule in frame.plan.rules_at(f"calling {call.tool}" if call else checkpoint):
         if rule.number in checks.excused or not _is_due(turn, checks, rule, checkpoint, call):
             continue
@@ -85,6 +87,8 @@ def check_rules(
         if checkpoint == "step" and rule.failure is not None and rule.failure.collect:
             # It asks where its answer is used: at the first action of the step.
             continue
+        if asked is None:
+            asked = {field.name for field in missing if frame.names.get(field.name) is None}
         if not rule.inputs.isdisjoint(asked) and rule.inputs.isdisjoint(turn.taken):
             continue
         turn.note("rule", rule.text, holds=False, checkpoint=rule.checkpoint or checkpoint)

@@ -366,6 +366,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {None: self.digressions, **own}
 
     @cached_property
+    def rules_of_variable(self) -> Mapping[str, frozenset[int]]:
+        """The numbers of the rules that read each variable, by its name."""
+        names = {name for rule in self.rules for name in rule.inputs}
+        return {name: frozenset(rule.number for rule in self.rules if name in rule.inputs) for name in names}
+
+    @cached_property
+    def rule_numbers(self) -> frozenset[int]:
+        """The numbers of all rules."""
+        return frozenset(rule.number for rule in self.rules)
+
+    @cached_property
+    def checkpoints(self) -> frozenset[str]:
+        """The checkpoints that have rules of their own."""
+        return frozenset(rule.checkpoint for rule in self.rules if rule.checkpoint)
+
+    @cached_property
     def _rules_by_checkpoint(self) -> dict[str, tuple[RulePlan, ...]]:
         return {}
 
