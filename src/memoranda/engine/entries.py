@@ -15,6 +15,7 @@ from memoranda.engine.pages import take_within
 from memoranda.engine.sessions import ensure_open, may_end
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import LimitExceeded
+from memoranda.model.clock import from_micros
 from memoranda.model.effect import CollectionEffect
 from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
@@ -36,6 +37,8 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     metadata: msgspec.Raw
     """The metadata as JSON, as `encode` writes them."""
     key: str | None = None
+    at: int | None = None
+    """Since when it holds, in microseconds, if that is not the moment of the call."""
 
 
 class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
@@ -129,6 +132,7 @@ def store_items(
     new_entries = _NewEntries(rows, shelf, collection, expires_at, origin)
     done: list[Remembered] = []
     for item, digest in zip(items, digests, strict=True):
+        begins = at if item.at is None else min(from_micros(item.at), call.now)
         current: Entry | None = None
         if candidates is None or candidates.may_match(item, digest):
             new_entries.write()
@@ -141,13 +145,13 @@ def store_items(
             # Events follow what happened, and the entries of one event have sequences without a gap.
             notes += new_entries.notes()
             if current.is_current_at(call.now):
-                notes.append(end_entry(rows, current, call.now))
+                notes.append(end_entry(rows, current, call.now if item.at is None else begins))
             else:
                 notes.append(expire_entry(rows, current))
                 current, same = None, False
         entry = new_entries.make(item, digest, call)
         # Never older than the entry that it replaces.
-        new_entries.add(entry, at if current is None else max(at, current.created_at))
+        new_entries.add(entry, begins if current is None else max(begins, current.created_at))
         if candidates is not None:
             candidates.note(item, digest)
         replaced = current.id if current is not None else None

@@ -22,7 +22,7 @@ from memoranda.engine.embedding import EmbedderBook, word_packer
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.definition import Definition
-from memoranda.model.entry import Collection, Indexed, Kind, Shelf, ShelfState, Space
+from memoranda.model.entry import CONVERSATIONS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import CHAT_RECORD, RESERVED
@@ -32,9 +32,6 @@ from memoranda.model.value import encode
 from memoranda.retrieval.index.columns import GrowingArray
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery
-
-CONVERSATIONS = "conversations"
-"""The collection of the turns that `learn` stores."""
 
 _FOLLOWED = 256
 """Events that are read one by one; after more of them, all facts are compared with the index instead."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -262,22 +261,11 @@ def _entry_match(
         created_at=entry.created_at,
         updated_at=entry.created_at,
         expires_at=entry.expires_at,
-        valid_from=_valid_from(entry),
+        valid_from=entry.moment("valid_from", "time"),
         valid_to=entry.ended_at,
         before=before,
         after=after,
     )
-
-
-def _valid_from(entry: Entry) -> datetime:
-    """Return since when an entry holds: as its metadata says, or since it was stored."""
-    said: Any = entry.metadata.get("valid_from") if "valid_from" in entry.metadata else entry.metadata.get("time")
-    if isinstance(said, str):
-        try:
-            return from_micros(parse_moment(said))
-        except UsageError:
-            pass  # metadata may say anything
-    return entry.created_at
 
 
 def _entries_of(entries: dict[int, Entry], sequences: Iterable[int]) -> tuple[Entry, ...]:

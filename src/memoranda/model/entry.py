@@ -10,9 +10,15 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from memoranda.errors import UsageError
+from memoranda.model.clock import from_micros, parse_moment
 from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+
+CONVERSATIONS = "conversations"
+"""The collection of the turns that `learn` keeps."""
+STATEMENTS = "statements"
+"""The collection of what those turns state."""
 
 
 class Calibration(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +85,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """When it was forgotten or replaced; None while it is current."""
     origin: Origin = Origin()
     sequence: int = 0
+
+    def moment(self, *names: str) -> datetime:
+        """Return the moment that one of these metadata names, the first that does; else when it was stored."""
+        for name in names:
+            said: Any = self.metadata.get(name)
+            try:
+                return from_micros(parse_moment(said))
+            except UsageError:
+                continue  # metadata may say anything
+        return self.created_at
 
     def is_current_at(self, now: datetime) -> bool:
         """Return whether the entry is current: neither ended nor expired.
