@@ -17,7 +17,7 @@ import pytest
 
 import memoranda
 from memoranda.api.memory import Memory
-from memoranda.sleep.extraction import statements_in
+from memoranda.learning.statements import statements_in
 from memoranda.testing import FakeClock
 
 LONGEST = 0.050

@@ -23,7 +23,7 @@ from backtracking import Use, Witness, classes_of, repeats_without_end, slow_tex
 
 import memoranda
 from memoranda.abl.understanding.words import LONGEST
-from memoranda.sleep.extraction import LONGEST_SENTENCE
+from memoranda.learning.statements import LONGEST_SENTENCE
 
 ROOT = Path(memoranda.__file__).parent
 CALLS: dict[str, Use | None] = {
@@ -57,7 +57,7 @@ BOUNDED: dict[str, Callable[[str], str]] = {
     "abl/understanding/rule_reader.py:_DENIED": lambda text: _gaps(text[:LONGEST]),
     "abl/understanding/rule_reader.py:_NEXT": lambda text: _gaps(text[:600]),
     "abl/understanding/rule_reader.py:_CLOSING": lambda text: _gaps(text[:600]),
-    "sleep/extraction.py:_CLAUSES": lambda text: _one_space(text[:LONGEST_SENTENCE]),
+    "learning/statements.py:_CLAUSES": lambda text: _one_space(text[:LONGEST_SENTENCE]),
 }
 """Patterns that are not linear, but see only short texts: what the code does to a text before they see it."""
 
@@ -76,7 +76,7 @@ USES: dict[str, tuple[Use, ...]] = {
     "abl/understanding/answers.py:_OPENING": ("match",),
     "abl/understanding/answers.py:_LEAD_INS": ("match",),
     "abl/understanding/answers.py:_NAME_LEAD_INS": ("match",),
-    "sleep/extraction.py:_COMPILED": ("fullmatch",),
+    "learning/statements.py:RULES": ("fullmatch",),
 }
 """How patterns are used that are handed on instead of called by their names."""
 

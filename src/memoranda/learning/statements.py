@@ -23,7 +23,7 @@ LONGEST_SENTENCE = 400
 """Characters; a longer sentence is a pasted text."""
 LONGEST_VALUE = 120
 """Maximum number of characters that a statement takes from the sentence."""
-PORTION = 16_000
+PORTION = 8_000
 """Characters searched at once: a search holds the GIL, about a millisecond for 1,500 of them."""
 
 _BULLETS = re.compile(r"^\s*(?:(?:[-*•+]|\d+[.)])\s+)+")
@@ -169,9 +169,7 @@ LANGUAGES = ("en", "de", "es", "fr")
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("patterns.toml").read_bytes(), type=_Table)
 _PART = re.compile(r"(?<!P)<([A-Za-z]+)>")
 _BREAK = re.compile(r"\n {4}")
-_NOUNS = {
-    canonical(word): (name, noun.one) for name, noun in _TABLE.nouns.items() for word in noun.words.split("|")
-}
+_NOUNS = {canonical(word): (name, noun.one) for name, noun in _TABLE.nouns.items() for word in noun.words.split("|")}
 _PEOPLE = "|".join(
     sorted((word for one in _TABLE.nouns.values() if not one.thing for word in one.words.split("|")), reverse=True)
 )
@@ -226,9 +224,7 @@ _GIVEN = re.compile(
     rf"|\b(?:{_words('given')})",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-_JOKE = re.compile(
-    rf"\b(?:{_words('joke')})\b|(?:[.!…]|\s[—–-])\s*not\s*(?:[.!]++\s*)?$", re.IGNORECASE | re.MULTILINE
-)
+_JOKE = re.compile(rf"\b(?:{_words('joke')})\b|(?:[.!…]|\s[—–-])\s*not\s*(?:[.!]++\s*)?$", re.IGNORECASE | re.MULTILINE)
 _FICTION = re.compile(rf"\b(?:{_words('fiction')})\b", re.IGNORECASE)
 _WINKS = re.compile("[😂🤣😜😉🙃🙄😏]")
 _PICTURES = re.compile("[\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2600-\u27bf\ufe0f\u200d]")
@@ -322,7 +318,7 @@ def statements_in(
 ) -> list[Statement]:
     """Return what a message plainly states about its writer, in order.
 
-    `at` is when it was said, which "last May" needs. `between_portions` is called every few milliseconds, and may raise.
+    `at` is when it was said, which "last May" needs. `between_portions` is called every few milliseconds; it may raise.
 
     >>> [one.text for one in statements_in("Hi! I live in Porto, and I prefer trains to planes. Is it far?")]
     ['Lives in Porto', 'Prefers trains to planes']
@@ -336,15 +332,15 @@ def statements_in(
             return []
         portions.append(own)
     found: list[tuple[str, list[Statement]]] = []
-    for sentence, lasts in chain.from_iterable(map(_sentences, portions)):
+    for sentence in chain.from_iterable(map(_sentences, portions)):
         if len(portions) > 1:
             pause()
         if found and _TAKES_BACK.match(sentence):
             found.pop()
         if found and (corrected := _corrected(found[-1][0], sentence)):
-            found[-1] = corrected, _read(corrected, at, lasts)
+            found[-1] = corrected, _read(corrected, at)
         else:
-            found.append((sentence, _read(sentence, at, lasts)))
+            found.append((sentence, _read(sentence, at)))
     return [stated for _, statements in found for stated in statements]
 
 
@@ -409,25 +405,24 @@ def _strip_quotes(text: str) -> str:
     return " ".join([*pieces, text[done:]])
 
 
-def _sentences(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the sentences that may state something, and whether it lasts.
-
-    Questions, conditions, reported words and secrets are left out.
-    """
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that are short enough, and not questions."""
     begin = 0
     for end in [*_ENDS.finditer(text), None]:
         sentence = text[begin : end.start(end.lastindex or 0) if end else len(text)].strip(" \t\n-*•¿¡")
         begin = end.end() if end else len(text)
         asked = end is not None and "?" in (end[1] or "")
-        if not sentence or asked or len(sentence) > LONGEST_SENTENCE:
-            continue
-        if _OPEN.search(sentence) or _REPORTED.search(sentence) or has_secret(sentence):
-            continue
-        yield sentence, _FOR_NOW.search(sentence) is None
+        if sentence and not asked and len(sentence) <= LONGEST_SENTENCE:
+            yield sentence
 
 
-def _read(sentence: str, at: datetime | None, lasts: bool) -> list[Statement]:
-    return [stated for clause in _clauses(sentence) for stated in _stated(clause, at, lasts)]
+def _read(sentence: str, at: datetime | None) -> list[Statement]:
+    """Return what a sentence states: nothing if it is a condition, reported or secret, only plans if it is for now."""
+    found = [one for clause in _clauses(sentence) for one in _stated(clause, at)]
+    if not found or _OPEN.search(sentence) or _REPORTED.search(sentence) or has_secret(sentence):
+        return []
+    for_now = _FOR_NOW.search(sentence) is not None
+    return [stated for stated, plan in found if plan or not for_now]
 
 
 def _clauses(sentence: str) -> Iterator[str]:
@@ -444,18 +439,18 @@ def _clauses(sentence: str) -> Iterator[str]:
             yield said
 
 
-def _stated(clause: str, at: datetime | None, lasts: bool) -> Iterator[Statement]:
-    """Yield the statement of the first rule that matches a clause, and those of the rules that add to it."""
+def _stated(clause: str, at: datetime | None) -> Iterator[tuple[Statement, bool]]:
+    """Yield what the first matching rule states, and the rules that add to it; and whether it is a plan."""
     done = False
     for rule in chain.from_iterable(_BY_LANGUAGE[one] for one, opens in _OPENS.items() if opens.match(clause)):
-        if (done and not rule.row.also) or not (lasts or rule.row.plan):
+        if done and not rule.row.also:
             continue
         found = rule.pattern.fullmatch(clause)
         if found is not None:
             done = done or not rule.row.also
             stated = _statement(rule, found, clause, at)
             if stated is not None:
-                yield stated
+                yield stated, rule.row.plan
 
 
 def _statement(rule: Rule, found: re.Match[str], clause: str, at: datetime | None) -> Statement | None:
@@ -492,7 +487,7 @@ def _statement(rule: Rule, found: re.Match[str], clause: str, at: datetime | Non
     text = text[:1].upper() + text[1:]
     about = row.about.format(*held)
     if row.versus:
-        object_ = text.partition(" ")[2]
+        object_ = text[text.find(held[0]) :]
         sides = [_core(side) for side in _VERSUS.split(object_)]
         about = " / ".join(sorted(sides)) if len(sides) == 2 else ""
     return Statement(
@@ -553,7 +548,13 @@ _DATES = (
 _RELATIVE = tuple((name, re.compile(rf"\b(?:{said})\b", re.IGNORECASE)) for name, said in _CALENDAR.relative.items())
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_CALENDAR.numbers)})"
 _AGO = tuple(
-    (unit, re.compile(rf"\b(?:(?:{_CALENDAR.ago}) {_COUNT} (?:{words})\b|{_COUNT.replace('count', 'past')} (?:{words}) ago)", re.IGNORECASE))
+    (
+        unit,
+        re.compile(
+            rf"\b(?:(?:{_CALENDAR.ago}) {_COUNT} (?:{words})\b|{_COUNT.replace('count', 'past')} (?:{words}) ago)",
+            re.IGNORECASE,
+        ),
+    )
     for unit, words in _CALENDAR.units.items()
 )
 _WEEKDAY = re.compile(rf"\b(?P<weekday>{'|'.join(_CALENDAR.weekdays)})\b", re.IGNORECASE)
