@@ -116,8 +116,8 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it needs a date that is not over."""
     date: bool = False
     """Whether the object is a day of the year."""
-    note: bool = False
-    """Whether the line has the speaker's own words."""
+    verbatim: bool = False
+    """Whether the line quotes the speaker, in languages whose lines are not put into the third person."""
     versus: bool = False
     """Whether the object compares two things, so that "A to B" replaces "B to A"."""
     about: str = ""
@@ -448,6 +448,9 @@ def _stated(clause: str, at: datetime | None) -> Iterator[tuple[Statement, bool]
         found = rule.pattern.fullmatch(clause)
         if found is not None:
             done = done or not rule.row.also
+            if rule.row.attribute == "note" and (inner := list(_stated(found[1], at))):
+                yield from inner  # "remember that I live in Faro" is more than a note
+                continue
             stated = _statement(rule, found, clause, at)
             if stated is not None:
                 yield stated, rule.row.plan
@@ -466,7 +469,7 @@ def _statement(rule: Rule, found: re.Match[str], clause: str, at: datetime | Non
     whole = " ".join(held)
     if not whole.strip() or len(whole) > LONGEST_VALUE or _UNFIT.search(whole):
         return None
-    if not english and not row.note and _OF_THE_SPEAKER.search(whole):
+    if not english and not row.verbatim and _OF_THE_SPEAKER.search(whole):
         return None
     naming = row.attribute in _NAMING or row.attribute.startswith("{0}")
     if naming and (clause.isupper() or canonical(held[-1]) in _NO_NAMES):
@@ -632,7 +635,7 @@ def _shifted(at: datetime, unit: str, number: int) -> _Moment | None:
 
 
 def _day(said: str) -> str | None:
-    """Return a day of the year, with its year where it is said: `03-12`, `1990-03-12`."""
+    """Return a day of the year as `03-12`, with or without its year."""
     for pattern in _DAYS:
         if found := pattern.fullmatch(said):
             parts = found.groupdict()
@@ -640,5 +643,5 @@ def _day(said: str) -> str | None:
             number = int(month) if month.isdigit() else _MONTHS[canonical(month)]
             day = int(parts["day"] or 0)
             if 1 <= number <= 12 and 1 <= day <= 31:
-                return f"{parts['year']}-{number:02}-{day:02}" if parts.get("year") else f"{number:02}-{day:02}"
+                return f"{number:02}-{day:02}"
     return None
