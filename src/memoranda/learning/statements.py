@@ -249,7 +249,7 @@ _CLAUSES = re.compile(
 )
 _ELLIPSES = tuple(
     (
-        re.compile(rf"(?:\w+,? ){{0,3}}?{one.subject}\b", re.IGNORECASE),
+        re.compile(rf"^(?:\w+,? ){{0,3}}?{one.subject}\b", re.IGNORECASE),
         re.compile(rf"{one.conjunction}(?=(?:{one.verbs}) )", re.IGNORECASE),
         f"; {one.subject} ",
     )
