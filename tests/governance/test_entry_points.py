@@ -48,6 +48,7 @@ MUTATING = {
     "ScopedMemory.remember": "remember",
     "ScopedMemory.remember_many": "remember",
     "ScopedMemory.remember_text": "remember",
+    "ScopedMemory.learn": "learn",
     "ScopedMemory.forget": "forget",
     "Batch.__exit__": "write_facts",
     "Blocks.update": "set_fact",
@@ -81,6 +82,7 @@ HARMLESS = {
     "ScopedMemory.list",
     "ScopedMemory.history",
     "ScopedMemory.recall",
+    "ScopedMemory.context",
     "ScopedMemory.entries",
     "Blocks.get",
     "Blocks.list",
@@ -229,7 +231,7 @@ forget list_blocks recall_blocks read_collections delete_collection compare_embe
 reembed_entries end_reembedding start_session end_scope read_definitions read_records create_definition
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
-export import recall_all
+export import recall_all learn read_statements
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}
@@ -402,6 +404,7 @@ ATTEMPTS = {
     "ScopedMemory.remember": lambda memory, owner, folder: memory.scope(user="ada").remember("Hi.", collection="notes"),
     "ScopedMemory.remember_many": remember_many,
     "ScopedMemory.remember_text": remember_text,
+    "ScopedMemory.learn": lambda memory, owner, folder: memory.scope(user="ada").learn("I live in Porto."),
     "ScopedMemory.forget": forget,
     "Batch.__exit__": send_batch,
     "Blocks.update": lambda memory, owner, folder: memory.scope(user="ada").blocks.update(
@@ -440,7 +443,8 @@ ATTEMPTS = {
 @pytest.mark.parametrize("call", sorted(MUTATING))
 def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call, opened, tmp_path) -> None:
     # These read before they write: grant the reading, so that the write is what is refused.
-    reading = Policy.of(allow=("memory.read",)) if call in ("ScopedMemory.update", "Blocks.undo") else NOTHING
+    reads_first = ("ScopedMemory.update", "ScopedMemory.learn", "Blocks.undo")
+    reading = Policy.of(allow=("memory.read",)) if call in reads_first else NOTHING
     outsider = opened.acting_as("agent:outside", policy=reading)
     with pytest.raises(Denied):
         ATTEMPTS[call](outsider, opened, tmp_path)

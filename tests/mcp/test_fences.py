@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memoranda
-from memoranda.agent.prompt import data_json
-from memoranda.chat.memory_blocks import MEMORY_NOTICE, unescape
+from memoranda.agent.prompt import MEMORY_NOTICE, data_json, unescape
 from memoranda.mcp.backends import LocalBackend, restrict_to_user
 from memoranda.mcp.tools import memory_prompt
 from memoranda.testing.conformance.base import EMBEDDER

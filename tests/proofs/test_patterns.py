@@ -23,7 +23,7 @@ from backtracking import Use, Witness, classes_of, repeats_without_end, slow_tex
 
 import memoranda
 from memoranda.abl.understanding.words import LONGEST
-from memoranda.learning.statements import LONGEST_SENTENCE
+from memoranda.learning.statements import LANGUAGES, LONGEST_SENTENCE, rules_of
 
 ROOT = Path(memoranda.__file__).parent
 CALLS: dict[str, Use | None] = {
@@ -76,11 +76,13 @@ USES: dict[str, tuple[Use, ...]] = {
     "abl/understanding/answers.py:_OPENING": ("match",),
     "abl/understanding/answers.py:_LEAD_INS": ("match",),
     "abl/understanding/answers.py:_NAME_LEAD_INS": ("match",),
-    "learning/statements.py:RULES": ("fullmatch",),
 }
 """How patterns are used that are handed on instead of called by their names."""
 
-MADE_OF_TEXT = {"retrieval/rank.py:_without": re.compile(r"\b(?:yesterday|last\ week)\b")}
+MADE_OF_TEXT = {
+    "retrieval/rank.py:_without": re.compile(r"\b(?:yesterday|last\ week)\b"),
+    "learning/statements.py:rules_of": rules_of("en")[0].pattern,
+}
 """Functions that make a pattern of what they are given, with one that they make."""
 
 
@@ -92,7 +94,10 @@ class Found(NamedTuple):
 
 @pytest.mark.slow
 def test_every_pattern_is_linear_or_sees_only_short_texts() -> None:
+    rules = [rule.pattern for language in LANGUAGES for rule in rules_of(language)]
+    assert len(rules) > 100
     found = [*_compiled_on_import(), *_written_in_functions()]
+    found += [Found("learning/statements.py:rules_of", rule, ("fullmatch",)) for rule in rules]
     assert len({one.place.partition(":")[0] for one in found}) > 60
     slow: dict[str, list[tuple[re.Pattern[Any], Use, Witness]]] = {}
     for one in found if DEEP else _some_of_each(found):

@@ -15,6 +15,7 @@ from memoranda.governance.approvals import Decided
 from memoranda.governance.maintenance import Finding
 from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
 from memoranda.model.clock import Clock, Duration, Ids
+from memoranda.model.context import Context
 from memoranda.model.definition import Definition
 from memoranda.model.definition import Mode as DefinitionsMode
 from memoranda.model.effect import Approval, Effect, Status
@@ -31,6 +32,7 @@ from memoranda.model.event import (
     Verification,
 )
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy
 from memoranda.model.scope import DEFAULT_TENANT, Scope
@@ -272,6 +274,32 @@ class AsyncScopedMemory(AsyncHandle):
         max_bytes: int | None = None,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
+    async def context(
+        self,
+        query: str = "",
+        *,
+        budget: int = 1500,
+        definitions: Sequence[str] = (),
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str | Scope | AsyncScopedMemory] = (),
+        limit: int = 12,
+        threshold: float | None = None,
+        core: bool = True,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> Context:
+        """Return what an agent should be told now, as text for its prompt and as items."""
+    async def learn(
+        self,
+        messages: object,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        model: object = None,
+        at: datetime | str | float | None = None,
+        source: str | None = None,
+    ) -> Learned:
+        """Learn from a conversation: keep its messages, and bring what the user stated up to date."""
     async def entries(
         self,
         *,

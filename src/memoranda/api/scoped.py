@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
+from memoranda.agent.prompt import estimate_tokens
 from memoranda.api.arguments import (
     check_collection,
     check_metadata,
@@ -24,15 +25,20 @@ from memoranda.api.arguments import (
     make_item,
 )
 from memoranda.api.blocks import Blocks, history_effect
+from memoranda.api.context import ContextPlan, build_context, mounted_records
 from memoranda.engine.entries import Forget, Item, ListEntries, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
-from memoranda.engine.recall import Recall, RecallAll
+from memoranda.engine.recall import Recall, RecallAll, seen_scopes
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, Hint, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
+from memoranda.model.block import has_blocks
 from memoranda.model.clock import Duration, parse_duration, parse_moment
+from memoranda.model.context import Context
+from memoranda.model.effect import Effect
 from memoranda.model.entry import Entry, Kind, Mode, Recalled, Remembered, check_kinds, check_mode, check_threshold
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_key, check_label, check_own_key
 from memoranda.model.scope import Scope
@@ -440,6 +446,104 @@ class ScopedMemory:
                 scopes=tuple(self._scope_of(scope) for scope in scopes or ()),
                 **options,
             )
+        return self._gate.perform(effect, self._caller)
+
+    def context(
+        self,
+        query: str = "",
+        *,
+        budget: int = 1_500,
+        definitions: Sequence[str] = (),
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str | Scope | ScopedMemory] = (),
+        limit: int = 12,
+        threshold: float | None = None,
+        core: bool = True,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> Context:
+        """Return what an agent should be told now, as text for its prompt and as items.
+
+        First come the core blocks of this scope, then the records of the definitions that are named by their slugs,
+        then the best matches for the query. The text never takes more tokens than the budget, by `count_tokens` or by
+        an estimate that is rather too high. `left_out` says what was left out, and why.
+
+        `kinds` and `collections` narrow what is searched; `scopes` are searched too, such as a knowledge base at
+        `project:atlas`. Without a `threshold`, a match shares a word with the query or has a score of at least 0.5.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     block = ada.blocks.update("core", "- Prefers short answers", expected_updated_at=None)
+        ...     done = ada.remember("The piano tuner comes on Thursday at nine", collection="notes")
+        ...     told = ada.context("When does the piano tuner come?", budget=300)
+        ...     [item.source for item in told.items], told.tokens < 300
+        (['core', 'notes'], True)
+        """
+        check_query(query, self._gate.limits)
+        check_count("budget", budget, path="budget")
+        check_recall_limit("limit", limit, self._gate.limits, path="limit")
+        options: dict[str, Any] = {
+            "query": query,
+            "kinds": check_kinds(kinds or ()),
+            "collections": tuple(check_collection(name) for name in collections or ()),
+            "block": "archival",
+        }
+        searches = [RecallAll(scope=scope, **options) for scope in (self.scope, *map(self._scope_of, scopes))]
+        plan = ContextPlan(
+            scope=self.scope,
+            searches=tuple(searches) if query.strip() else (),
+            core=tuple(reversed([one for one in seen_scopes(self.scope) if has_blocks(one)])) if core else (),
+            records=mounted_records(self.scope, definitions, self._perform),
+            limit=limit if query.strip() else 0,
+            threshold=None if threshold is None else check_threshold(threshold),
+            budget=budget,
+        )
+        return build_context(plan, self._perform, count_tokens or estimate_tokens)
+
+    def learn(
+        self,
+        messages: object,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        model: object = None,
+        at: datetime | str | float | None = None,
+        source: str | None = None,
+    ) -> Learned:
+        """Learn from a conversation: keep its messages, and bring what the user stated up to date.
+
+        Messages are those of OpenAI, Anthropic or LangChain, or dictionaries with `role`, `content` and perhaps `name`
+        and `at`. They are kept as they are and found by `recall`. What they state is extracted by rules, or by a
+        `model`; it replaces what is no longer true, and leads back to its messages. The same messages again change
+        nothing. `undo` takes it back.
+
+        Without a `conversation` its id follows from how it begins. `at` is the time of messages that have none, and
+        `agent` the agent that was spoken with.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     first = ada.learn([{"role": "user", "content": "I live in Porto."}])
+        ...     then = ada.learn([{"role": "user", "content": "I moved to Faro."}])
+        ...     [lesson.text for lesson in first.added], [lesson.text for lesson in then.replaced]
+        (['Lives in Porto'], ['Lives in Faro'])
+        """
+        from memoranda.api.learn import learn_from
+
+        return learn_from(
+            self._gate,
+            self._caller,
+            self.scope,
+            messages,
+            conversation=conversation,
+            agent=agent,
+            model=model,
+            at=at,
+            source=source,
+        )
+
+    def _perform(self, effect: Effect) -> Any:
         return self._gate.perform(effect, self._caller)
 
     def _scope_of(self, scope: str | Scope | ScopedMemory) -> Scope:

@@ -11,13 +11,18 @@ from typing import Any, cast
 import msgspec
 
 from memoranda.agent.models import Ask, Said, ToolCall, ToolSpec
+from memoranda.agent.prompt import MEMORY_NOTICE, escape, wrap
+from memoranda.api.context import ContextPlan, build_context, render_item, render_items
 from memoranda.api.memory import Memory
 from memoranda.chat.agent import Agent, MemoryPolicy, policy_for
 from memoranda.chat.conversation import INTERRUPTED, History, Part, read_history
-from memoranda.chat.memory_blocks import MEMORY_NOTICE, MEMORY_TOOLS, Seen, escape, reminders, user_memory
+from memoranda.chat.memory_blocks import MEMORY_TOOLS, Seen
 from memoranda.chat.open_turn import ensure_agent
+from memoranda.engine.blocks import RecallBlocks
 from memoranda.errors import InvalidValue, LimitExceeded
+from memoranda.model.block import BlockScope
 from memoranda.model.limits import larger_limit
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
 
@@ -140,26 +145,30 @@ def assemble(
     memory: Memory, agent: Agent, history: History, message: str | None, *, user: str, policy: MemoryPolicy
 ) -> Assembled:
     """Return the prompt for a new message, or without one, for resuming the last turn."""
-    mine, ours = memory.scope(user=user).blocks, memory.scope(user=user, agent=agent.id).blocks
-    user_core = mine.get("core") if policy.include_user_core else None
-    agent_core = ours.get("core") if policy.include_agent_core else None
+    mine = Scope.of(tenant=memory.tenant, user=user)
+    ours = Scope.of(tenant=memory.tenant, user=user, agent=agent.id)
+    core: dict[BlockScope, Scope] = {}
+    if policy.include_user_core:
+        core["user"] = mine
+    if policy.include_agent_core:
+        core["agent"] = ours
     said = messages_of(history.parts)
-    reminded = ""
+    lines: RecallBlocks | None = None
     if message is not None:
         said = (*said, Said("user", message))
         if policy.archival_mode == "auto":
             limit, least = policy.archival_limit, policy.archival_min_score
-            reminded = reminders(ours.recall(message, limit=limit, min_score=least))
+            lines = RecallBlocks(scope=mine, query=message, agent=agent.id, limit=limit, min_score=least)
+    plan = ContextPlan(scope=ours, core=tuple(core.values()), lines=lines)
+    context = build_context(plan, memory.perform)
+    shown = render_items([item for item in context.items if item.score is None])
+    reminded = wrap("system_reminders", [render_item(item) for item in context.items if item.score is not None])
     tools = (*(tool.spec for tool in agent.tools), *(MEMORY_TOOLS if agent.memory_tools else ()))
-    shown = user_memory(user_core, agent_core)
     system = "\n\n".join(part for part in (agent.instructions, MEMORY_NOTICE, shown) if part)
     prompt = Prompt(system=system, messages=said, reminders=reminded, tools=tools, token_estimate=0)
     prompt = msgspec.structs.replace(prompt, token_estimate=_estimate(prompt))
-    seen: Seen = {}
-    if policy.include_user_core:
-        seen["core", "user"] = user_core.updated_at if user_core else None
-    if policy.include_agent_core:
-        seen["core", "agent"] = agent_core.updated_at if agent_core else None
+    stamps = {item.scope: item.updated_at for item in context.items if item.kind == "core"}
+    seen: Seen = {("core", owner): stamps.get(scope) for owner, scope in core.items()}
     return Assembled(prompt=prompt, seen=seen)
 
 

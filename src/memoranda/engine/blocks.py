@@ -106,7 +106,8 @@ def recall_blocks(store: Store, effect: RecallBlocks, call: Call) -> Outcome[lis
             kinds=("line",),
             block="archival",
             scopes=effect.archives,
-            limit=_MOST,
+            # Lines are ranked by more than their scores: among these are those with the best.
+            limit=_SPARE + 3 * effect.limit,
         )
         recalled = recall_all(store, asked, call).value
         near = [match for match in recalled if _is_near(match, effect.min_score)]
@@ -117,8 +118,8 @@ def recall_blocks(store: Store, effect: RecallBlocks, call: Call) -> Outcome[lis
     return Outcome(found, (_recall_note(effect, found),))
 
 
-_MOST = 10_000
-"""More lines than two archival blocks have."""
+_SPARE = 50
+"""Lines that are looked at in addition, to order them by their scores."""
 _NEAR = 0.5
 """The score from which a line without a word of the query counts as a match."""
 

@@ -144,14 +144,15 @@ def store_items(
         if current is not None:
             # Events follow what happened, and the entries of one event have sequences without a gap.
             notes += new_entries.notes()
+            # Never older than the entry that it replaces.
+            begins = max(begins, current.created_at)
             if current.is_current_at(call.now):
                 notes.append(end_entry(rows, current, call.now if item.at is None else begins))
             else:
                 notes.append(expire_entry(rows, current))
                 current, same = None, False
         entry = new_entries.make(item, digest, call)
-        # Never older than the entry that it replaces.
-        new_entries.add(entry, begins if current is None else max(begins, current.created_at))
+        new_entries.add(entry, begins)
         if candidates is not None:
             candidates.note(item, digest)
         replaced = current.id if current is not None else None

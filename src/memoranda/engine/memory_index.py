@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from memoranda.engine.embedding import EmbedderBook, word_packer
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
-from memoranda.model.clock import from_micros, to_micros
+from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import Definition
-from memoranda.model.entry import CONVERSATIONS, Collection, Indexed, Kind, Shelf, ShelfState, Space
+from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import CHAT_RECORD, RESERVED
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
-from memoranda.model.value import encode
+from memoranda.model.value import decode, encode
 from memoranda.retrieval.index.columns import GrowingArray
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery
@@ -91,6 +91,8 @@ class Changes(msgspec.Struct):
     new: list[tuple[Shelf, Space, list[Indexed]]] = []
     gone: list[tuple[Shelf, NDArray[np.int64] | None]] = []
     """Shelves with the sequences that are left; None for a shelf that is gone as a whole."""
+    outdates: dict[int, tuple[tuple[int, ...], int]] = {}
+    """By the sequences of new statements: the messages that each of them outdates, and since when."""
     facts: dict[_Place, tuple[int, list[Item]]] = {}
     """The version and the items of each fact that changed; no items for one that is gone."""
     only: bool = False
@@ -171,6 +173,11 @@ class Part:
         numbers = numbers[self._group.rows[numbers - 1] == group]
         return numbers, self._sequence.rows[numbers - 1]
 
+    def outdated(self, sequences: Iterable[int]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+        """Return a test for rows by their numbers: whether their entries are among these."""
+        old = np.array(sorted(sequences), np.int64)
+        return lambda numbers: np.isin(self._sequence.rows[numbers - 1], old)
+
     def mask(self, allowed: NDArray[np.bool_]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
         """Return a test for rows by their numbers: whether their group is among the allowed ones."""
 
@@ -200,6 +207,9 @@ class MemoryIndex:
         self._numbers: dict[Group, int] = {}
         self._states: dict[Shelf, ShelfState] = {}
         self._embedders: dict[Shelf, str] = {}
+        self._outdates: dict[int, tuple[tuple[int, ...], int]] = {}
+        self.outdated: dict[int, int] = {}
+        """Messages that state what is no longer true, by their sequences, and since when that is so."""
         self._rows: dict[_Place, tuple[int, list[int]]] = {}
         """The version of each fact, and the numbers of its rows."""
         self._agents: dict[Scope, str] = {}
@@ -245,6 +255,12 @@ class MemoryIndex:
                 part.remove((numbers if left is None else numbers[~np.isin(sequences, left)]).tolist())
             if left is None:
                 self._embedders.pop(shelf, None)
+            if shelf.collection == STATEMENTS:
+                live = set[int]() if left is None else set[int](left.tolist())
+                self._outdates = {number: of for number, of in self._outdates.items() if number in live}
+        self._outdates |= changes.outdates
+        if changes.outdates or changes.gone:
+            self.outdated = {one: at for messages, at in self._outdates.values() for one in messages}
         for shelf, space, new in changes.new:
             self._embedders[shelf] = space.embedder
             if new:
@@ -281,6 +297,8 @@ class MemoryIndex:
                 changes.gone.append((shelf, left))
             new = list(rows.index_rows(EntryQuery(shelf=shelf, after=seen.newest), space.embedder))
             changes.new.append((shelf, space, new))
+            if shelf.collection == STATEMENTS:
+                changes.outdates |= _outdates(rows, shelf.scope.tenant, new)
         return True
 
     def _lacks(self, shelf: Shelf, sequences: NDArray[np.int64]) -> bool:
@@ -428,8 +446,23 @@ def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:
         if collection is not None:
             new = list(rows.index_rows(EntryQuery(shelf=shelf, active_at=at), collection.space.embedder))
             changes.new.append((shelf, collection.space, new))
+            if shelf.collection == STATEMENTS:
+                changes.outdates |= _outdates(rows, root.tenant, new)
     past.read_past_facts(rows, changes, at)
     return changes
+
+
+def _outdates(rows: Reader, tenant: str, statements: Iterable[Indexed]) -> dict[int, tuple[tuple[int, ...], int]]:
+    """Return the messages that each statement outdates, and since when, by the sequence of the statement."""
+    found: dict[int, tuple[tuple[int, ...], int]] = {}
+    for row in statements:
+        if b'"outdates"' not in row.metadata:
+            continue
+        about = decode(row.metadata)
+        entries = (next(rows.entries(EntryQuery(tenant=tenant, id=id)), None) for id in about["outdates"])
+        since = parse_moment(about.get("valid_from") or about["time"])
+        found[row.sequence] = tuple(entry.sequence for entry in entries if entry is not None), since
+    return found
 
 
 def _entry_group(shelf: Shelf) -> Group:

@@ -281,6 +281,8 @@ class _Candidate(NamedTuple):
     ranked: Ranked
     part: Part
     group: Group
+    until: int | None
+    """Since when it is outdated, in microseconds."""
 
 
 def _recall_readable(
@@ -341,13 +343,20 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_
     for root in sorted(roots, key=lambda root: root.path):
         index = _memory_index(store, root, effect, call, now)
         for part, allowed in _parts(index, effect, root):
-            ranked = _rank_part(part, effect, call, now, allowed, most)
-            found += [_Candidate(one, part, index.groups[part.group_of(one.sequence)]) for one in ranked]
+            ranked = _rank_part(part, effect, call, now, allowed, index.outdated, most)
+            found += [_candidate(one, part, index) for one in ranked]
             lists += bool(ranked)
     if lists > 1:
         # Totals of different indexes cannot be compared; scores can.
         found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
     return found[effect.offset : most]
+
+
+def _candidate(ranked: Ranked, part: Part, index: MemoryIndex) -> _Candidate:
+    number = ranked.sequence
+    return _Candidate(
+        ranked, part, index.groups[part.group_of(number)], index.outdated.get(part.entry_sequence(number))
+    )
 
 
 def _memory_index(store: Store, root: Scope, effect: RecallAll, call: Call, now: int) -> MemoryIndex:
@@ -386,7 +395,7 @@ def _is_wanted(effect: RecallAll, group: Group) -> bool:
         return False
     if effect.namespace is not None and group.namespace != effect.namespace:
         return False
-    if effect.block is not None and group.block != effect.block:
+    if effect.block is not None and group.kind == "line" and group.block != effect.block:
         return False
     if effect.scopes:
         return group.scope in effect.scopes
@@ -400,7 +409,13 @@ def _is_wanted(effect: RecallAll, group: Group) -> bool:
 
 
 def _rank_part(
-    part: Part, effect: RecallAll, call: Call, now: int, allowed: Allowed | None, limit: int
+    part: Part,
+    effect: RecallAll,
+    call: Call,
+    now: int,
+    allowed: Allowed | None,
+    outdated: dict[int, int],
+    limit: int,
 ) -> list[Ranked]:
     filters, ranking = _ranking()
     where = filters.parse_filter(effect.filter)
@@ -426,6 +441,7 @@ def _rank_part(
         now=now,
         where=where,
         allowed=allowed,
+        outdated=part.outdated(outdated) if outdated else None,
         limit=limit,
         threshold=effect.threshold,
         calibration=part.space.calibration,
@@ -448,7 +464,10 @@ def _all_matches(
         entry = entries.get(one.part.entry_sequence(one.ranked.sequence))
         item = one.part.items.get(one.ranked.sequence)
         if entry is not None:
-            matches.append(_entry_match(entry, one.ranked, one.group.kind))
+            match = _entry_match(entry, one.ranked, one.group.kind)
+            if one.until is not None and match.valid_to is None:
+                match = msgspec.structs.replace(match, valid_to=from_micros(one.until))
+            matches.append(match)
         elif item is not None:
             matches.append(_item_match(item, one.ranked))
     return matches

@@ -58,9 +58,10 @@ def read_messages(messages: object, *, at: datetime | str | float | None = None)
     """
     moment = None if at is None else _moment(at, "the time of the messages", "$")
     single = isinstance(messages, str | Mapping | Message) or not isinstance(messages, Iterable)
+    several: Iterable[object] = [cast(object, messages)] if single else cast("Iterable[object]", messages)
     return [
         message if message.at or moment is None else msgspec.structs.replace(message, at=moment)
-        for index, given in enumerate([messages] if single else cast("Iterable[object]", messages))
+        for index, given in enumerate(several)
         for message in _read(given, index)
     ]
 

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,15 +191,17 @@ def _words(name: str) -> str:
     return "|".join(_BREAK.sub("", one).replace("<texts>", texts) for one in _TABLE.words[name].values())
 
 
-RULES = tuple(
-    Rule(row, language, line, re.compile(_expand(pattern, language), re.IGNORECASE))
-    for row in _TABLE.rules
-    for language in LANGUAGES
-    for line, patterns in getattr(row, language).items()
-    for pattern in patterns
-)
+@cache
+def rules_of(language: str) -> tuple[Rule, ...]:
+    """Return the rules of a language; they are compiled when a clause in it is first read."""
+    return tuple(
+        Rule(row, language, line, re.compile(_expand(pattern, language), re.IGNORECASE))
+        for row in _TABLE.rules
+        for line, patterns in getattr(row, language).items()
+        for pattern in patterns
+    )
 
-_BY_LANGUAGE = {language: [rule for rule in RULES if rule.language == language] for language in LANGUAGES}
+
 _OPENS = {
     language: re.compile(_BREAK.sub("", words), re.IGNORECASE) for language, words in _TABLE.words["opens"].items()
 }
@@ -442,7 +445,7 @@ def _clauses(sentence: str) -> Iterator[str]:
 def _stated(clause: str, at: datetime | None) -> Iterator[tuple[Statement, bool]]:
     """Yield what the first matching rule states, and the rules that add to it; and whether it is a plan."""
     done = False
-    for rule in chain.from_iterable(_BY_LANGUAGE[one] for one, opens in _OPENS.items() if opens.match(clause)):
+    for rule in chain.from_iterable(rules_of(one) for one, opens in _OPENS.items() if opens.match(clause)):
         if done and not rule.row.also:
             continue
         found = rule.pattern.fullmatch(clause)

@@ -212,7 +212,7 @@ def _chatgpt_message(given: object) -> dict[str, Any] | None:
         return None
     author = _mapping(message.get("author"))
     role = author.get("role")
-    # What is addressed to a tool is a call, whoever wrote it.
+    # What is addressed to a tool is a call, no matter who wrote it.
     if role == "assistant" and message.get("recipient", "all") not in ("all", None):
         role = "tool"
     parts: list[Any] = []

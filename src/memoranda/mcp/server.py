@@ -21,8 +21,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from mcp import types
-from memoranda.agent.prompt import data_json
-from memoranda.chat.memory_blocks import MEMORY_NOTICE
+from memoranda.agent.prompt import MEMORY_NOTICE, data_json
 from memoranda.errors import NEUTRAL_WORDS, MemorandaError, NotFound, UsageError, Words, render_error, render_hint
 from memoranda.mcp.arguments import schema_of
 from memoranda.mcp.backends import Backend
@@ -182,7 +181,7 @@ async def _read_resource(
 
 
 async def _list_prompts(context: _Context, asked: object) -> types.ListPromptsResult:
-    about = types.PromptArgument(name=ABOUT, description="A query for archival lines.", required=False)
+    about = types.PromptArgument(name=ABOUT, description="What to look for in memory.", required=False)
     prompt = types.Prompt(
         name=USER_MEMORY,
         title="User memory",

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
+from memoranda.agent.prompt import MEMORY_NOTICE
 from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY
-from memoranda.chat.memory_blocks import MEMORY_NOTICE, MEMORY_TOOLS, reminders, user_memory
+from memoranda.chat.memory_blocks import MEMORY_TOOLS
 from memoranda.errors import Conflict, NotFound
 from memoranda.mcp import arguments
 from memoranda.mcp.backends import ANSWER_BYTES, Backend
@@ -272,14 +273,10 @@ def _missing(what: str) -> NotFound:
 
 USER_MEMORY = "user_memory"
 ABOUT = "about"
-"""The argument of the prompt: the query for archival lines."""
+"""The argument of the prompt: what to look for."""
 _NOTHING = "Nothing is remembered about the user yet."
 
 
 def memory_prompt(backend: Backend, about: str = "") -> str:
-    """Return the core blocks between tags, and the archival lines that match a query."""
-    user_core = backend.get_block(arguments.GetBlock(block="core"))
-    agent_core = None if backend.agent is None else backend.get_block(arguments.GetBlock(block="core", scope="agent"))
-    shown = user_memory(user_core, agent_core)
-    reminded = reminders(backend.recall_blocks(arguments.SearchBlocks(query=about))) if about.strip() else ""
-    return "\n\n".join(part for part in (MEMORY_NOTICE, shown or _NOTHING, reminded) if part)
+    """Return what the model should be told now: the core blocks, and what answers a query."""
+    return f"{MEMORY_NOTICE}\n\n{backend.context(about).text or _NOTHING}"

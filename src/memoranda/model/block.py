@@ -119,6 +119,11 @@ def owner_of(scope: Scope) -> tuple[BlockScope, str | None]:
     )
 
 
+def has_blocks(scope: Scope) -> bool:
+    """Return whether a scope may have memory blocks: a user's, or that of a user and an agent."""
+    return scope.shape in (("user",), ("user", "agent"))
+
+
 def user_scope(scope: Scope) -> Scope:
     """Return the scope of the user that a block's scope belongs to."""
     return Scope(scope.tenant, scope.subject)

@@ -90,10 +90,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """Return the moment that one of these metadata names, the first that does; else when it was stored."""
         for name in names:
             said: Any = self.metadata.get(name)
-            try:
-                return from_micros(parse_moment(said))
-            except UsageError:
-                continue  # metadata may say anything
+            if isinstance(said, str):
+                try:
+                    return from_micros(parse_moment(said))
+                except UsageError:
+                    pass  # metadata may say anything
         return self.created_at
 
     def is_current_at(self, now: datetime) -> bool:

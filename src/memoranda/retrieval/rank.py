@@ -15,6 +15,7 @@ times are ranked by words and vectors alone.
 - **actor**, **date**: the query names an actor, a year or a month, and the entry has it.
 - **answer**: the query asks for a time, a number or a name, and the text contains one.
 - **question**: the text itself is a question, so it says little. **information**: it has many different words.
+- **outdated**: it states what is no longer true.
 """
 
 from __future__ import annotations
@@ -163,6 +164,7 @@ _ACTOR = 0.15
 _DATE = 0.40
 _ANSWER = 0.35
 _QUESTION = -0.15
+_OUTDATED = -0.60
 _INFORMATION = 0.30
 
 # The usual standard deviation of cosines, and the number of entries from which the measured one counts more.
@@ -203,14 +205,15 @@ def rank(
     calibration: Calibration,
     where: Filter | None = None,
     allowed: Allowed | None = None,
+    outdated: Allowed | None = None,
     threshold: float = 0.0,
     expand: int = 0,
 ) -> list[Ranked]:
     """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
-    Only entries that match the filter and are allowed are returned, but others lend them context. Without a vector,
-    meaning is not compared. The mode `semantic` compares nothing else; `keyword` returns only entries that contain a
-    word of the query.
+    Only entries that match the filter and are allowed are returned, but others lend them context. Those that are
+    outdated come after what is true now. Without a vector, meaning is not compared. The mode `semantic` compares
+    nothing else; `keyword` returns only entries that contain a word of the query.
     """
     with index.lock:
         index.expire(now)
@@ -220,7 +223,8 @@ def rank(
         if mode == "semantic":
             order = _by_vector(index, vector, eligible, limit, calibration)
         else:
-            order = _by_parts(index, prepared, vector, eligible, limit, calibration, mode, threshold)
+            old = None if outdated is None else outdated(index.sequence)
+            order = _by_parts(index, prepared, vector, eligible, old, limit, calibration, mode, threshold)
         sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
         for row, why in order:
@@ -268,6 +272,7 @@ def _by_parts(
     prepared: PreparedQuery,
     vector: Numbers | None,
     eligible: Mask | None,
+    outdated: Mask | None,
     limit: int,
     calibration: Calibration,
     mode: Mode,
@@ -276,6 +281,8 @@ def _by_parts(
     coverage = cover(index, prepared.terms)
     lexical = coverage.lexical
     parts, cosines = ([], None) if mode == "keyword" else _other_parts(index, prepared, vector)
+    if outdated is not None:
+        parts.append(_Part("outdated", outdated, _OUTDATED))
     if mode == "keyword":
         matches = lexical > 0
         eligible = matches if eligible is None else eligible & matches

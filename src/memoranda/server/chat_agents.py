@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from memoranda.agent.models import Ask, Reply
+from memoranda.agent.prompt import unescape
 from memoranda.chat.agent import Agent, MemoryPolicy, policy_for
-from memoranda.chat.memory_blocks import unescape
 from memoranda.errors import UsageError
 from memoranda.model.text import quote
 

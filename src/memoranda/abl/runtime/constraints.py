@@ -58,18 +58,15 @@ def check_rules(
     that a question is about: a rule that only waits for one of them does not stop it.
     """
     frame = turn.frame
-    if not frame.plan.rules:
-        return None
     checks = turn.rule_checks
     checks.refresh(frame)
-    if call is None and not checks.unchecked and checkpoint not in frame.plan.checkpoints:
+    if not checks.unchecked and (call is None or not frame.plan.rules) and checkpoint not in frame.plan.checkpoints:
         return None
     starts = turn.opening and frame.state.step is None and checkpoint in ("call", "reply", "question", "prompt")
     if turn.in_hook or starts:
         checkpoint = "hook"
     if turn.steps_of_digression and checkpoint in _OPEN_TO_DIGRESSIONS:
         return None
-    asked: set[str] | None = None
     for rule in frame.plan.rules_at(f"calling {call.tool}" if call else checkpoint):
         if rule.number in checks.excused or not _is_due(turn, checks, rule, checkpoint, call):
             continue
@@ -84,18 +81,22 @@ def check_rules(
             checks.unchecked.discard(rule.number)
             _warn(rule, turn, names)
             continue
+        # It asks where its answer is used: at the first action of the step.
         if checkpoint == "step" and rule.failure is not None and rule.failure.collect:
-            # It asks where its answer is used: at the first action of the step.
             continue
-        if asked is None:
-            asked = {field.name for field in missing if frame.names.get(field.name) is None}
-        if not rule.inputs.isdisjoint(asked) and rule.inputs.isdisjoint(turn.taken):
+        if _waits_for_answer(turn, rule, missing):
             continue
         turn.note("rule", rule.text, holds=False, checkpoint=rule.checkpoint or checkpoint)
         signal = _apply(turn, checks, rule, call, names)
         if signal is not None:
             return signal
     return None
+
+
+def _waits_for_answer(turn: ActiveTurn, rule: RulePlan, missing: Iterable[FieldPlan]) -> bool:
+    """Say whether a rule only waits for a field that the question is about."""
+    asked = {field.name for field in missing if turn.frame.names.get(field.name) is None}
+    return not rule.inputs.isdisjoint(asked) and rule.inputs.isdisjoint(turn.taken)
 
 
 def is_any_broken(turn: ActiveTurn) -> bool:

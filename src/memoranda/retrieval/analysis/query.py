@@ -88,12 +88,20 @@ _LONGEST_CACHED = 300
 _read_cached = functools.lru_cache(maxsize=1_024)(_read)
 
 
+# "Lives" is a form of two words, and entries have it as the noun.
+_HOMOGRAPHS = {"live": ("life",), "lives": ("live",)}
+
+
 @functools.lru_cache(maxsize=8_192)
 def _look_for(word: Word, under: tuple[str, ...], stop_under: tuple[str, ...]) -> QueryWord:
     if word.whole:
         stems = [whole_term(spelling, language) for spelling in _spellings(word.whole) for language in under]
         return QueryWord(word.text, tuple(dict.fromkeys(filter(None, stems))), False)
     stems = [term(part, language) for part in word.parts for language in under]
+    if "en" in under:
+        stems += [
+            other for part in word.parts for other in _HOMOGRAPHS.get(part, _HOMOGRAPHS.get(term(part, "en"), ()))
+        ]
     stop = any(is_stop_word(word.parts[0], language) for language in stop_under)
     return QueryWord(word.text, tuple(dict.fromkeys(filter(None, stems))), stop)
 

@@ -1021,7 +1021,7 @@ EVERYTHING: tuple[tuple[str, Kind, str], ...] = (
 
 
 def _with_everything(memory: Memory) -> ScopedMemory:
-    """Return the memory of somebody about whom something of each kind but messages is remembered."""
+    """Return the memory of a user with something of each kind but messages."""
     ada = memory.scope(user="ada")
     ada.remember("The piano tuner comes on Thursday", collection="notes", metadata={"room": "hall"})
     ada.remember("Celadon turns green at cone six", collection="glazes")

@@ -14,6 +14,7 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
+from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
 from memoranda.testing.conformance.recall import EntryRulePromises, RecallPromises
@@ -49,6 +50,8 @@ class StoreConformance(
     TransferPromises,
     EntryPromises,
     RecallPromises,
+    LearnPromises,
+    ContextPromises,
     CollectionPromises,
     EntryLifePromises,
     EntryRulePromises,

@@ -1,0 +1,378 @@
+"""Assemble what an agent should be told now: core blocks, records, and the best matches of any kind.
+
+Every prompt with memory in it is made of this: chat, prompt previews, AI actions of workflows, reasoning steps of ABL
+agents, `ask` in machines, and the prompt of MCP. Memories are added in the order of their importance until the budget
+is used up; what says the same as an item before it is left out, and no origin gets more than a third.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from memoranda.agent.prompt import estimate_tokens, tag, wrap
+from memoranda.engine.blocks import RecallBlocks
+from memoranda.engine.definitions import ReadDefinitions
+from memoranda.engine.facts import GetFact, GetFacts
+from memoranda.engine.memory_index import plain_text
+from memoranda.engine.recall import RecallAll, seen_scopes
+from memoranda.errors import Denied, NotFound
+from memoranda.lang.diagnostics import Suggestions
+from memoranda.model.block import BlockMatch, key_of, lines_of, owner_of
+from memoranda.model.context import Context, ContextItem, Omitted, Why
+from memoranda.model.definition import Definition
+from memoranda.model.effect import Effect
+from memoranda.model.entry import Match, Recalled
+from memoranda.model.fact import Fact
+from memoranda.model.ref import Ref, line_digest
+from memoranda.model.scope import Scope
+from memoranda.model.text import quote
+
+Perform: TypeAlias = Callable[[Effect], Any]
+CountTokens: TypeAlias = Callable[[str], int]
+
+_NEAR = 0.5
+"""The score from which a match without a word of the query is taken, if no threshold is given."""
+_PAGES = (1_000, 4_000)
+"""Matches that are looked through if most of the best ones say the same."""
+_ALIKE = 0.8
+"""The share of words that two texts have in common if they say the same."""
+_WORDS = re.compile(r"\w+")
+
+
+class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into a context."""
+
+    scope: Scope
+    lines: RecallBlocks | None = None
+    """Which lines of archival blocks are looked for; they come before other matches."""
+    searches: tuple[RecallAll, ...] = ()
+    """What else is looked for; their matches are merged by score."""
+    core: tuple[Scope, ...] = ()
+    """The scopes whose core blocks are shown."""
+    records: tuple[tuple[Definition, Scope], ...] = ()
+    """The records that are shown, each with its scope."""
+    limit: int = 12
+    """Maximum number of matches."""
+    threshold: float | None = None
+    """Minimum score of a match; without it, one that shares a word with the query or has a score of 0.5."""
+    budget: int | None = None
+    """Maximum number of tokens."""
+
+
+def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens = estimate_tokens) -> Context:
+    """Return the context of a plan; `perform` passes effects to the gate."""
+    draft = _Draft(plan, count_tokens)
+    facts = _facts(plan, perform, draft)
+    for scope in plan.core:
+        fact = facts.get((scope, key_of("core")))
+        if fact is not None and isinstance(fact.value, str) and fact.value.strip():
+            draft.add_core(fact)
+    for definition, scope in plan.records:
+        fact = facts.get((scope, definition.slug))
+        if fact is not None:
+            draft.add(_record_item(fact, definition))
+    if plan.lines is not None:
+        for match in perform(plan.lines):
+            draft.add(_line_item(match, plan.lines))
+    if plan.limit and plan.searches:
+        draft.add_matches(_pages(plan, perform))
+    return draft.context()
+
+
+def mounted_records(scope: Scope, slugs: Sequence[str], perform: Perform) -> tuple[tuple[Definition, Scope], ...]:
+    """Return the definitions of these slugs, each with the scope of its record: the nearest that has one."""
+    if not slugs:
+        return ()
+    every: list[Definition] = perform(ReadDefinitions(scope=Scope(scope.tenant)))
+    known = {definition.slug: definition for definition in every}
+    found: list[tuple[Definition, Scope]] = []
+    for slug in dict.fromkeys(slugs):
+        definition = known.get(slug)
+        if definition is None:
+            raise NotFound(
+                f"unknown definition {quote(slug)}",
+                hint=Suggestions().did_you_mean(slug, known, otherwise="Create it, or leave it out"),
+                value=slug,
+            )
+        place = next((one for one in seen_scopes(scope) if definition.applies_to(one)), None)
+        if place is not None:
+            found.append((definition, place))
+    return tuple(found)
+
+
+def _facts(plan: ContextPlan, perform: Perform, draft: _Draft) -> dict[tuple[Scope, str], Fact]:
+    """Return the facts that are shown whatever the query is, without those that the caller may not read."""
+    wanted = [*((scope, key_of("core")) for scope in plan.core)]
+    wanted += [(scope, definition.slug) for definition, scope in plan.records]
+    if not wanted:
+        return {}
+    gets = tuple(GetFact(scope=scope, key=key) for scope, key in wanted)
+    try:
+        found: list[Fact | None] = perform(GetFacts(scope=plan.scope, gets=gets))
+    except Denied:
+        found = []
+        for get in gets:
+            try:
+                found.append(perform(get))
+            except Denied:
+                found.append(None)
+                draft.leave(_fact_ref(get.scope, get.key), "core" if get.key == key_of("core") else "record", "denied")
+    return {place: fact for place, fact in zip(wanted, found, strict=True) if fact is not None}
+
+
+def _pages(plan: ContextPlan, perform: Perform) -> Iterator[list[Match]]:
+    """Yield matches, best first, in pages that grow: most contexts need only the first."""
+    offset = 0
+    for size in (2 * plan.limit, *_PAGES):
+        found: list[Match] = []
+        for search in plan.searches:
+            recalled: Recalled = perform(msgspec.structs.replace(search, offset=offset, limit=size))
+            found += [match for match in recalled if _is_near(match, plan.threshold)]
+        if len(plan.searches) > 1:
+            found.sort(key=lambda match: -match.score)
+        if not found:
+            return
+        yield found
+        offset += size
+
+
+def _is_near(match: Match, threshold: float | None) -> bool:
+    if threshold is not None:
+        return match.score >= threshold
+    return bool(match.why.matched) or match.score >= _NEAR
+
+
+class _Draft:
+    """A context in the making."""
+
+    def __init__(self, plan: ContextPlan, count_tokens: CountTokens) -> None:
+        self._plan = plan
+        self._count = count_tokens
+        self._items: list[ContextItem] = []
+        self._texts: list[str] = []
+        """Each item for the prompt."""
+        self._left_out: list[Omitted] = []
+        self._said: list[frozenset[str]] = []
+        """The words of each line so far."""
+        self._used = 0
+
+    def leave(self, ref: str, kind: Any, why: Why, tokens: int = 0) -> None:
+        self._left_out.append(Omitted(ref=ref, kind=kind, why=why, tokens=tokens))
+
+    def add_core(self, fact: Fact) -> None:
+        """Add a core block: all of it, or the lines that fit."""
+        item = _core_item(fact)
+        lines = item.text.split("\n")
+        while lines and not self._add(msgspec.structs.replace(item, text="\n".join(lines))):
+            lines.pop()
+        if "\n".join(lines) != item.text:
+            self.leave(item.ref, "core", "budget")
+        self._said += [_words(line) for _, line in lines_of(item.text)]
+
+    def add(self, item: ContextItem) -> bool:
+        """Add an item, unless there is no room for it."""
+        if self._add(item):
+            self._said.append(_words(item.text))
+            return True
+        self.leave(item.ref, item.kind, "budget")
+        return False
+
+    def add_matches(self, pages: Iterable[list[Match]]) -> None:
+        """Add matches until there are enough, at most a third of the budget from one origin if there are several."""
+        taken = 0
+        by_origin: Counter[str] = Counter()
+        waiting: list[ContextItem] = []
+        budget, most = self._plan.budget, self._plan.limit
+        shown = {item.ref for item in self._items}
+        for page in pages:
+            passed_over = 0
+            for match in page:
+                if match.ref in shown:
+                    continue
+                origin = _origin_of(match)
+                if taken == most or not self._has_room:
+                    self.leave(match.ref, match.kind, "limit" if taken == most else "budget")
+                elif self._is_said(item := _match_item(match)):
+                    self.leave(match.ref, match.kind, "duplicate")
+                    passed_over += 1
+                elif budget is not None and origin and by_origin[origin] + self._cost(render_item(item)) > budget // 3:
+                    waiting.append(item)
+                    passed_over += 1
+                elif self.add(item):
+                    taken += 1
+                    by_origin[origin] += self._items[-1].tokens
+            # Others may be hidden behind what one origin says again and again.
+            if taken == most or not self._has_room or passed_over < len(page) // 2:
+                break
+        only_one = len(by_origin) == 1
+        for item in waiting:
+            if not only_one:
+                self.leave(item.ref, item.kind, "origin")
+            elif taken == most:
+                self.leave(item.ref, item.kind, "limit")
+            else:
+                taken += self.add(item)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._plan.budget is None or self._used + _FRAME + _SMALLEST <= self._plan.budget
+
+    def context(self) -> Context:
+        items, budget = self._items, self._plan.budget
+        text = render_items(items, self._texts)
+        tokens = self._used + _FRAME if items else 0
+        if budget is not None and self._count is not estimate_tokens:
+            # Tokens of the parts need not add up to those of the whole.
+            tokens = self._count(text) if items else 0
+            while tokens > budget:
+                dropped = items.pop()
+                self._texts.pop()
+                self.leave(dropped.ref, dropped.kind, "budget", dropped.tokens)
+                text = render_items(items, self._texts)
+                tokens = self._count(text) if items else 0
+        return Context(text=text, items=tuple(items), left_out=tuple(self._left_out), tokens=tokens, budget=budget)
+
+    def _add(self, item: ContextItem) -> bool:
+        text = render_item(item)
+        cost = self._cost(text)
+        if self._plan.budget is not None and self._used + cost + _FRAME > self._plan.budget:
+            return False
+        self._used += cost
+        self._items.append(msgspec.structs.replace(item, tokens=cost))
+        self._texts.append(text)
+        return True
+
+    def _cost(self, text: str) -> int:
+        """Return the tokens of an item for the prompt; nothing is counted where there is no budget."""
+        return 0 if self._plan.budget is None else self._count(text) + 1
+
+    def _is_said(self, item: ContextItem) -> bool:
+        """Return whether an item so far says the same: the same words, or nearly all of them."""
+        words = _words(item.text)
+        return any(words == said or len(words & said) > _ALIKE * len(words | said) for said in self._said)
+
+
+_FRAME = 40
+"""Tokens for the tags around the items, and the blank lines between."""
+_SMALLEST = 20
+"""Tokens of the shortest match, with its tags."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORDS.findall(text.casefold()))
+
+
+def _origin_of(match: Match) -> str:
+    """Return the source of a match, or its conversation; empty for what was written without one."""
+    return match.origin.source or (str(match.metadata.get("thread", "")) if match.kind == "message" else "")
+
+
+def _fact_ref(scope: Scope, key: str) -> str:
+    return str(Ref("fact", scope, key))
+
+
+def _core_item(fact: Fact) -> ContextItem:
+    return ContextItem(
+        kind="core",
+        ref=_fact_ref(fact.scope, fact.key),
+        text=fact.value,
+        scope=fact.scope,
+        source="core",
+        updated_at=fact.updated_at,
+        origin=fact.origin,
+    )
+
+
+def _record_item(fact: Fact, definition: Definition) -> ContextItem:
+    return ContextItem(
+        kind="record",
+        ref=_fact_ref(fact.scope, fact.key),
+        text=plain_text(fact.value, definition.schema),
+        scope=fact.scope,
+        source=definition.slug,
+        updated_at=fact.updated_at,
+        origin=fact.origin,
+    )
+
+
+def _line_item(match: BlockMatch, lines: RecallBlocks) -> ContextItem:
+    scope = lines.archives[-1 if match.scope == "agent" else 0]
+    return ContextItem(
+        kind="line",
+        ref=str(Ref("line", scope, f"archival:{line_digest(match.content)}")),
+        text=match.content,
+        scope=scope,
+        source="archival",
+        score=match.score,
+        updated_at=match.updated_at,
+    )
+
+
+def _match_item(match: Match) -> ContextItem:
+    content = match.content if isinstance(match.content, str) else plain_text(match.content)
+    return ContextItem(
+        kind=match.kind,
+        ref=match.ref,
+        text=content,
+        scope=match.scope,
+        source=_source_of(match),
+        score=match.score,
+        updated_at=match.updated_at,
+        valid_from=match.valid_from,
+        valid_to=match.valid_to,
+        origin=match.origin,
+    )
+
+
+def _source_of(match: Match) -> str:
+    if match.kind == "message":
+        return f"conversation {match.metadata.get('thread', '')}".strip()
+    if match.kind == "line":
+        return str(match.metadata.get("block", "block"))
+    return match.collection or match.key or match.kind
+
+
+# as text
+
+
+def render_items(items: Sequence[ContextItem], texts: Sequence[str] | None = None) -> str:
+    """Return items as text for a prompt: core blocks, records, then what else is remembered."""
+    parts: dict[str, list[str]] = {"user_memory": [], "records": [], "memories": []}
+    for item, text in zip(items, texts or [render_item(item) for item in items], strict=True):
+        whole = "memories" if item.score is not None else "user_memory" if item.kind == "core" else "records"
+        parts[whole].append(text)
+    return "\n\n".join(wrap(name, texts) for name, texts in parts.items() if texts)
+
+
+def render_item(item: ContextItem) -> str:
+    """Return one item between tags, with where it comes from, how old it is, and until when it was true."""
+    owner, agent = _owner_of(item.scope)
+    if item.kind == "core":
+        return tag("core", item.text, scope=owner, agent=agent)
+    if item.kind == "record" and item.score is None:
+        return tag("record", item.text, name=item.source, updated=item.updated_at.isoformat())
+    source = None if item.kind == "line" else item.source
+    since = item.valid_from if item.valid_from != item.updated_at else None
+    return tag(
+        "memory",
+        item.text,
+        scope=owner,
+        agent=agent,
+        source=source,
+        updated=item.updated_at.isoformat(),
+        since=None if since is None else since.date().isoformat(),
+        until=None if item.valid_to is None else item.valid_to.date().isoformat(),
+    )
+
+
+def _owner_of(scope: Scope) -> tuple[str, str | None]:
+    """Return `user` and the agent for the scopes of a user, which is who the prompt is about; else the scope."""
+    if scope.shape in (("user",), ("user", "agent")):
+        return owner_of(scope)
+    ids = dict(scope.parts)
+    return ("user", ids.get("agent")) if "user" in ids else (str(scope), None)
