@@ -231,7 +231,7 @@ forget list_blocks recall_blocks read_collections delete_collection compare_embe
 reembed_entries end_reembedding start_session end_scope read_definitions read_records create_definition
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
-export import recall_all learn read_statements
+export import recall_all learn read_statements read_contract
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}

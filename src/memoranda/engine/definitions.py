@@ -42,6 +42,18 @@ def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outco
     return Outcome(rows.scan(Definition, effect.scope.tenant))
 
 
+class ReadContract(ReadEffect, frozen=True, kw_only=True, tag="read_contract"):
+    """Read the definition that applies to a key of a scope, which needs only the right to read the key."""
+
+    key: str
+
+
+@verb(ReadContract)
+def read_contract(rows: Reader, effect: ReadContract, call: Call) -> Outcome[Definition | None]:
+    """Return the definition of which a fact at this key would be a record, if there is one."""
+    return Outcome(call.schemas.definition(rows, effect.scope, effect.key))
+
+
 class ReadRecords(ReadEffect, frozen=True, kw_only=True, tag="read_records"):
     """Read every active record of one definition, in any scope."""
 

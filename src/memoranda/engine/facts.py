@@ -206,7 +206,8 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
 
     `expect` is the version it must be at: 0 means it must not exist, None means any. `stamp` is the same for callers
     who know when it was last written (microseconds) but not its version. `record` is the id of the definition that
-    must apply to the key; its mode says whether the value replaces the current one or is merged into it.
+    must apply to the key; its mode says whether the value replaces the current one or is merged into it. With
+    `keep_end` a fact that exists keeps the moment at which it ends, unless `ttl` or its definition gives another.
     """
 
     key: str
@@ -214,6 +215,7 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
     expect: int | None = None
     stamp: int | None = None
     ttl: int | None = None
+    keep_end: bool = False
     domain: str | None = None
     source: str | None = None
     idempotency_key: str | None = None
@@ -365,6 +367,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     definition, payload = call.schemas.check(rows, scope, key, payload, call.checks)
     current, version, at, notes = _current(rows, effect, call)
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
+    end = current.expires_at if current and effect.keep_end else None
     fact = Fact(
         id=current.id if current else call.ids.new("fact"),
         scope=scope,
@@ -374,7 +377,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         created_at=current.created_at if current else at,
         updated_at=at,
         # From the clock, not from the stamp: a stamp runs ahead of a clock that was set back.
-        expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else None,
+        expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else end,
         domain=effect.domain,
         origin=with_source(call.origin, effect.source),
     )

@@ -699,9 +699,20 @@ def test_the_longest_declared_path_is_the_one_that_is_meant(load: Load, memory: 
     ada = memory.scope(user="ada")
     ada.set("home", {"town": "Rome", "floor": 1})
     session = load(HOME).start(user="ada")
-    assert session.say("show").messages == ["Rome  "]
+    ada.set("home.floor", 2)
+    assert session.say("show").messages == ["Rome  2"]
     session.say("floor")
     assert (ada.value("home"), ada.value("home.floor")) == ({"town": "Rome", "floor": 1}, 3)
+    assert session.say("show").messages == ["Rome  3"]
+
+
+def test_a_declared_path_without_a_fact_is_a_field_of_the_object_above_it(load: Load, memory: Memory) -> None:
+    ada = memory.scope(user="ada")
+    ada.set("home", {"town": "Rome", "floor": 1})
+    session = load(HOME).start(user="ada")
+    assert session.say("show").messages == ["Rome  1"]
+    session.say("floor")
+    assert (ada.value("home"), ada.get("home.floor")) == ({"town": "Rome", "floor": 3}, None)
     assert session.say("show").messages == ["Rome  3"]
 
 

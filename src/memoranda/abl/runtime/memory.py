@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Literal, cast
 
 import msgspec
@@ -18,9 +20,11 @@ from memoranda.abl.runtime.trace import TraceEntry, refusal
 from memoranda.abl.variables import KEPT_FROM_VIEW, Persistent, at_or_above, fits, key_of
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact
+from memoranda.engine.definitions import ReadContract
+from memoranda.engine.facts import DeleteFact, GetFact, GetFacts, ListFacts, SetFact
 from memoranda.errors import LimitExceeded, MemorandaError, Refused, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun, Names
+from memoranda.lang.expression.nodes import Path
 from memoranda.model.fact import Fact
 from memoranda.model.names import check_own_key, lies_under
 from memoranda.model.policy import Policy
@@ -28,11 +32,26 @@ from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, encode_checked
 
 
+class FactPlace(msgspec.Struct, frozen=True):
+    """Where the value of a key is stored: a fact, and the fields inside it that lead to the value."""
+
+    key: str
+    fields: Path = ()
+    value: Any = None
+    """The value of the whole fact."""
+    stored: Fact | None = None
+    """The fact as it is stored, if it was read."""
+
+
 class PendingChange(msgspec.Struct, frozen=True):
     """A change of a fact that is written together with the session's state when the turn ends."""
 
     variable: Persistent
-    below: tuple[str, ...]
+    below: Path
+    key: str
+    """The key of the fact that changes: the variable's, or that of a record which has the variable as a field."""
+    fields: Path
+    """The fields inside the fact that lead to the value."""
     kind: Literal["put", "append", "remove"]
     value: Any
     ttl: int | None
@@ -50,17 +69,24 @@ class PendingChange(msgspec.Struct, frozen=True):
     @property
     def builds_on(self) -> bool:
         """Whether the new value depends on the current one."""
-        return self.kind == "append" or bool(self.below)
+        return self.kind == "append" or bool(self.fields)
 
     def apply(self, before: Any) -> Any:
         """Return the new value of the fact; None deletes it."""
         if self.kind == "remove":
-            return without_field(before, self.below) if self.below else None
-        if self.below:
-            return with_field(before, self.below, self.value, self.variable.path)
+            return without_field(before, self.fields) if self.fields else None
+        value = self.value
         if self.kind == "append":
-            return [*cast("list[Any]", before), self.value] if type(before) is list else [self.value]
-        return self.value
+            listed = field_at(before, self.fields)
+            value = [*cast("list[Any]", listed), value] if type(listed) is list else [value]
+        if not self.fields:
+            return value
+        path = (*self.variable.path.split("."), *self.below)
+        return with_field(before, self.fields, value, ".".join(path[: -len(self.fields)]))
+
+    def at(self, place: FactPlace) -> PendingChange:
+        """Return the same change at another place: records come and go until it is written."""
+        return msgspec.structs.replace(self, key=place.key, fields=(*place.fields, *self.below))
 
 
 def refusal_detail(variable: Persistent, error: MemorandaError) -> dict[str, Any]:
@@ -107,21 +133,66 @@ class SessionFacts:
         """The entries of the user, or of the project in a session without a user."""
         return self.memory.at(self.user or self.project)
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return a fact as it is stored."""
-        return self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
-
     def value(self, scope: Scope, key: str) -> Any:
-        """Return the value of a fact including pending changes, or None."""
-        place = (scope.path, key)
-        if place in self.overlay:
-            return self.overlay[place]
-        fact = self.fact(scope, key)
-        return None if fact is None else fact.value
+        """Return the value of a key including pending changes: of its fact, or of its field in a record; or None."""
+        place = self.place(scope, key)
+        return field_at(place.value, place.fields)
+
+    def place(self, scope: Scope, key: str, *, create: bool = False) -> FactPlace:
+        """Return where the value of a key is stored, including pending changes; `create` if it is to be written."""
+        return self._locate(scope, key, self.overlay, create=create)
+
+    def _locate(
+        self, scope: Scope, key: str, changed: Mapping[tuple[str, str], Any], *, create: bool = False
+    ) -> FactPlace:
+        """Return the fact of a key; without one, the record above it, the longest key with an object.
+
+        A key below a definition that has no record yet belongs to the record if it is to be created. `changed` has
+        the values of facts that the caller has changed.
+        """
+        if "." not in key or changed.get((scope.path, key)) is not None:
+            if (scope.path, key) in changed:
+                return FactPlace(key, (), changed[scope.path, key])
+            fact: Fact | None = self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
+            return FactPlace(key, (), fact.value if fact else None, fact)
+        names = [name for name, _ in at_or_above(key)]
+        stored = self._stored(scope, [name for name in names if (scope.path, name) not in changed])
+        values = {name: changed.get((scope.path, name)) for name in names}
+        values.update({name: fact.value for name, fact in stored.items()})
+        if values[key] is None:
+            for name, rest in islice(at_or_above(key), 1, None):
+                if type(values[name]) is dict:
+                    return FactPlace(name, rest, values[name], stored.get(name))
+            slug, _, rest = key.partition(".")
+            if create and values[slug] is None and self._has_definition(scope, slug):
+                return FactPlace(slug, tuple(rest.split(".")))
+        return FactPlace(key, (), values[key], stored.get(key))
+
+    def _stored(self, scope: Scope, keys: Sequence[str]) -> dict[str, Fact]:
+        """Return the facts of these keys, read in one snapshot, by key."""
+        gets = [GetFact(scope=scope, key=key, as_of=self.as_of) for key in keys]
+        if len(gets) > 1 and not self.memory.may(GetFacts(scope=scope, gets=tuple(gets))):
+            # The fields of a record that may not be read do not exist here; the first key is refused as it always is.
+            gets = [gets[0], *(get for get in gets[1:] if self.memory.may(get))]
+        if len(gets) == 1:
+            found: list[Fact | None] = [self.memory.perform(gets[0])]
+        else:
+            found = self.memory.perform(GetFacts(scope=scope, gets=tuple(gets))) if gets else []
+        return {fact.key: fact for fact in found if fact is not None}
+
+    def _has_definition(self, scope: Scope, key: str) -> bool:
+        effect = ReadContract(scope=scope, key=key)
+        return self.memory.may(effect) and self.memory.perform(effect) is not None
 
     def of_domain(self, scope: Scope, domain: str) -> dict[str, Any]:
-        """Return the facts of a domain by key, including pending changes: tagged with it, or at or below its key."""
-        return self._facts(scope, ("", domain), (domain, None))
+        """Return the facts of a domain by key, including pending changes: tagged with it, or at or below its key.
+
+        A domain that is the path of a field gives that field of the record.
+        """
+        found = self._facts(scope, ("", domain), (domain, None))
+        if "." in domain and domain not in found and (value := self.value(scope, domain)) is not None:
+            found[domain] = value
+        return found
 
     def below(self, scope: Scope, key: str) -> dict[str, Any]:
         """Return the facts below a key, including pending changes."""
@@ -151,6 +222,7 @@ class SessionFacts:
         ttl: int | None = None,
         expect: int | None = None,
         domain: str | None = None,
+        keep_end: bool = False,
     ) -> SetFact | DeleteFact:
         """Return the effect that sets a fact, or deletes it for None; raise for an invalid key or value."""
         check_own_key(key)
@@ -158,41 +230,65 @@ class SessionFacts:
             return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
         payload = msgspec.Raw(encode_checked(value, self.memory.limits))
         return SetFact(
-            scope=scope, key=key, payload=payload, ttl=ttl, domain=domain, expect=expect, source=source, echo=False
+            scope=scope,
+            key=key,
+            payload=payload,
+            ttl=ttl,
+            keep_end=keep_end,
+            domain=domain,
+            expect=expect,
+            source=source,
+            echo=False,
         )
 
     def effects(self) -> list[SetFact | DeleteFact]:
-        """Return the pending changes as effects, applied to the current facts."""
-        current: dict[tuple[str, str], tuple[Any, int | None, str | None]] = {}
+        """Return the pending changes as effects, applied to the current facts.
+
+        Changes inside one fact that follow each other are one write: a record may need all of its fields at once.
+        """
+        values: dict[tuple[str, str], Any] = {}
+        domains: dict[tuple[str, str], str | None] = {}
         effects: list[SetFact | DeleteFact] = []
-        for change in self.pending:
-            scope, key = self.scope(change.variable), change.variable.key
+        inside: dict[tuple[str, str], tuple[int, int | None]] = {}
+        for number, pending in enumerate(self.pending):
+            scope = self.scope(pending.variable)
             assert scope is not None
-            place = (scope.path, key)
+            change = pending
             try:
-                if place not in current:
-                    current[place] = self._base(scope, change)
-                before, expect, domain = current[place]
-                value = change.apply(before)
+                place = self._base(scope, pending, values)
+                change = self.pending[number] = pending.at(place)
+                at, fact = (scope.path, change.key), place.stored
+                expect = (fact.version if fact else 0) if change.builds_on and at not in values else None
+                domain = domains.setdefault(at, fact.domain if fact else None)
+                value = change.apply(place.value)
+                if value is None and change.fields:
+                    continue  # A field of nothing is removed.
+                joined = inside.get(at) if change.fields else None
+                expect = joined[1] if joined else expect
                 options: dict[str, Any] = {"source": change.source, "ttl": change.ttl, "expect": expect}
-                effects.append(self.effect(scope, key, value, domain=domain, **options))
+                effect = self.effect(scope, change.key, value, domain=domain, keep_end=change.builds_on, **options)
             except (StepError, Refused, UsageError) as error:
                 raise ChangeError(change, error) from None
-            current[place] = (value, None, domain)
+            values[at] = value
+            if joined:
+                effects[joined[0]] = effect
+                continue
+            effects.append(effect)
+            if change.fields:
+                inside[at] = (len(effects) - 1, expect)
+            else:
+                inside.pop(at, None)
         return effects
 
-    def _base(self, scope: Scope, change: PendingChange) -> tuple[Any, int | None, str | None]:
-        """Return the value and version that a change builds on, if it builds on any, and the domain of the fact."""
+    def _base(self, scope: Scope, change: PendingChange, values: Mapping[tuple[str, str], Any]) -> FactPlace:
+        """Return the fact that a change builds on; a fact that may be written, not read, is replaced unread."""
+        key = change.variable.key
         try:
-            fact = self.fact(scope, change.variable.key)
+            return self._locate(scope, key, values, create=change.kind != "remove")
         except Refused:
-            if change.builds_on:
+            if change.kind == "append" or change.below:
                 raise
-            return None, None, None
-        domain = fact.domain if fact else None
-        if not change.builds_on:
-            return None, None, domain
-        return (fact.value, fact.version, domain) if fact else (None, 0, None)
+            return FactPlace(key)
 
     @property
     def touches_tree(self) -> bool:
@@ -222,7 +318,7 @@ class FrameFacts:
         self.refusals: list[dict[str, Any]] = []
         """Refused reads that are not in the trace yet; a refused read gives null, so the trace has to report it."""
 
-    def granted(self, path: str) -> tuple[Persistent, tuple[str, ...]] | None:
+    def granted(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the fact that was granted at or above a path, as its owner declares it, and the rest of the path."""
         for whole, _ in at_or_above(path) if self.grants else ():
             grant = self.grants.get(whole)
@@ -232,12 +328,12 @@ class FrameFacts:
                 return found, tuple(path.split("."))[fact.count(".") + 1 :]
         return None
 
-    def _resolve(self, variable: Persistent, below: tuple[str, ...]) -> tuple[Persistent, tuple[str, ...]]:
+    def _resolve(self, variable: Persistent, below: Path) -> tuple[Persistent, Path]:
         """Return the fact of a path; a grant takes precedence over a path that is not declared."""
         granted = None if variable.declared else self.granted(".".join((variable.path, *below)))
         return granted or (variable, below)
 
-    def grant(self, path: str, access: Access, named: tuple[Persistent, tuple[str, ...]] | None) -> PathGrant:
+    def grant(self, path: str, access: Access, named: tuple[Persistent, Path] | None) -> PathGrant:
         """Return a grant for another agent, with at most this agent's access; `named` is this agent's declaration."""
         undeclared = Persistent(path, scope_of(path), key_of(path), declared=False)
         variable, below = self._resolve(*(named or (undeclared, ())))
@@ -256,6 +352,14 @@ class FrameFacts:
         known = (*self._declarations.persistent.values(), *granted)
         return {one.key for one in known if one.access == "write" and self.session.scope(one) == scope}
 
+    def readable(self, scope: Scope, key: str, value: Any) -> Any:
+        """Return the value of a key without the fields that this agent may write but not read."""
+        if type(value) is dict:
+            for closed in self.write_only_keys(scope):
+                if closed != key and lies_under(closed, key):
+                    value = without_field(value, tuple(closed.removeprefix(f"{key}.").split(".")))
+        return value
+
     def read(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
         """Return the value of a path: its default without a fact, None if it may not be read."""
         value = self._read(variable, (), names, run)
@@ -267,7 +371,7 @@ class FrameFacts:
                 value = None if value is None and part is None else with_field(value, rest, part, variable.path)
         return value
 
-    def _read(self, variable: Persistent, below: tuple[str, ...], names: Names, run: ExpressionRun) -> Any:
+    def _read(self, variable: Persistent, below: Path, names: Names, run: ExpressionRun) -> Any:
         variable, below = self._resolve(variable, below)
         return field_at(self._read_fact(variable, names, run), below)
 
@@ -286,7 +390,7 @@ class FrameFacts:
         value = None
         if scope is not None:
             try:
-                value = self.session.value(scope, variable.key)
+                value = self.readable(scope, variable.key, self.session.value(scope, variable.key))
                 if value is None and variable.type in (None, "object"):
                     value = self._fields(variable, scope, None)
             except Refused as error:
@@ -310,14 +414,14 @@ class FrameFacts:
                 value = with_field(value, tuple(key.removeprefix(f"{variable.key}.").split(".")), part, variable.path)
         return value
 
-    def write(self, turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
+    def write(self, turn: ActiveTurn, variable: Persistent, below: Path, value: Any) -> None:
         """Set a path, as `SET` does; None deletes it."""
         variable, below = self._resolve(variable, below)
         value = _exact(variable, value)
         kind = "remove" if value is None else "put"
         self._change(turn, variable, below, kind, value, None, {"value": self.redact(variable, value)})
 
-    def clear(self, turn: ActiveTurn, variable: Persistent, below: tuple[str, ...]) -> None:
+    def clear(self, turn: ActiveTurn, variable: Persistent, below: Path) -> None:
         """Delete a path, or a field of it."""
         self._change(turn, *self._resolve(variable, below), "remove", None, None, {})
 
@@ -325,7 +429,7 @@ class FrameFacts:
         self,
         turn: ActiveTurn,
         variable: Persistent,
-        below: tuple[str, ...],
+        below: Path,
         value: Any,
         ttl: int | None,
         because: str,
@@ -351,18 +455,23 @@ class FrameFacts:
             turn.note("refused", variable.path, why=error.message)
 
     def _before(self, variable: Persistent) -> Any:
-        """Return the current value of a fact, or None if it may not be read."""
+        """Return the current value of a path, or None if it may not be read."""
         scope = self.session.scope(variable)
+        place = FactPlace(variable.key) if scope is None else self._place(scope, variable)
+        return field_at(place.value, place.fields)
+
+    def _place(self, scope: Scope, variable: Persistent, *, create: bool = False) -> FactPlace:
+        """Return where a path is stored; one that may not be read is a fact of its own, without a value."""
         try:
-            return None if scope is None else self.session.value(scope, variable.key)
+            return self.session.place(scope, variable.key, create=create)
         except Refused:
-            return None
+            return FactPlace(variable.key)
 
     def _change(
         self,
         turn: ActiveTurn,
         variable: Persistent,
-        below: tuple[str, ...],
+        below: Path,
         kind: Literal["put", "append", "remove"],
         value: Any,
         ttl: int | None,
@@ -373,18 +482,28 @@ class FrameFacts:
         scope = self._writable(turn, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
+        place = self._place(scope, variable, create=kind != "remove")
+        if ttl is not None and place.fields:
+            about = f"`{variable.path}` is a field of a record, which keeps its own time to live"
+            turn.note("warning", about, ttl=ttl)
+            detail, ttl = {**detail, "ttl": None}, None
         entry = TraceEntry("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
-        change = PendingChange(variable, below, kind, value, ttl, self.agent, entry, digests)
-        after = change.apply(self._before(variable) if change.builds_on else None)
+        fields = (*place.fields, *below)
+        change = PendingChange(variable, below, place.key, fields, kind, value, ttl, self.agent, entry, digests)
+        after = change.apply(place.value)
         session = self.session
         try:
-            effect = session.effect(scope, variable.key, after, source=self.agent, ttl=ttl)
-            if session.as_of is None and not session.memory.may(effect):
-                session.memory.perform(effect)
+            expect = place.stored.version if place.fields and place.stored else None
+            effect = session.effect(scope, place.key, after, source=self.agent, ttl=ttl, expect=expect)
+            # Who writes a field of a record needs the right to write the record, and the path of the field.
+            own = session.effect(scope, variable.key, value, source=self.agent) if place.fields else effect
+            for one in (effect, own):
+                if session.as_of is None and not session.memory.may(one):
+                    session.memory.perform(one)
         except (Refused, UsageError) as error:
             turn.note("refused", variable.path, **refusal_detail(variable, error))
             return
-        session.overlay[(scope.path, variable.key)] = after
+        session.overlay[(scope.path, place.key)] = after
         turn.frame.names.changed.add(variable.path.partition(".")[0])
         session.pending.append(change)
         turn.happened.append(entry)
@@ -483,7 +602,9 @@ def _of_domain(turn: ActiveTurn, scope: Scope | None, domain: str, head: str) ->
     facts = turn.frame.facts.session
     closed = turn.frame.facts.write_only_keys(scope)
     return [
-        (f"{head}.{key}", value) for key, value in sorted(facts.of_domain(scope, domain).items()) if key not in closed
+        (f"{head}.{key}", turn.frame.facts.readable(scope, key, value))
+        for key, value in sorted(facts.of_domain(scope, domain).items())
+        if key not in closed
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -37,6 +38,8 @@ DOOR = "abl"
 _RESULTS_KEY = "abl.results"
 _ATTEMPTS = 50
 """How often a turn is saved again because another session changed the same facts; one of them succeeds each time."""
+_FIELD = re.compile(r"\$\.([^.\[]+)")
+"""The first field of a path such as `$.address.city`."""
 _SAVED_NAMES = (
     *("input", "last_input", "turn_count", "intent", "match", "tool_failures", "constraint_failures", "language"),
     *("locale", "channel", "all_fields_gathered", "handoff", "recalled", "_constraint_warnings", "_validation_retries"),
@@ -100,7 +103,11 @@ def _leave_out(turn: ActiveTurn, facts: SessionFacts, error: MemorandaError) -> 
     if not facts.pending:
         raise error
     slug = error.details.get("slug")
-    refused = [change for change in facts.pending if slug in (None, change.variable.key)] or list(facts.pending)
+    refused = [change for change in facts.pending if slug in (None, change.key)] or list(facts.pending)
+    if slug is not None and all(change.fields for change in refused):
+        # The fields of a record are left out one by one: those that the error names, or else the last.
+        field = _FIELD.match(str(error.details.get("path", "")))
+        refused = [change for change in refused if field and change.fields[0] == field[1]] or refused[-1:]
     for change in refused:
         _drop(turn, facts, change, refusal_detail(change.variable, error))
         if isinstance(error, QuotaExceeded):
