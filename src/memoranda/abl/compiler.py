@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -59,7 +60,7 @@ from memoranda.abl.runtime.plan import (
 from memoranda.abl.runtime.reasoning_step import ReasoningAction
 from memoranda.abl.sections.actions import RANGE
 from memoranda.abl.understanding.fields import FieldSpec, Intent
-from memoranda.abl.variables import CATEGORY, SYSTEM, Declarations, Mask, Persistent, mask_of
+from memoranda.abl.variables import CATEGORY, SYSTEM, Declarations, Mask, Persistent, mask_of, show_fields
 from memoranda.errors import SourceError
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.compiler import Expression
@@ -241,7 +242,10 @@ def _hide(node: Node, masks: Mapping[Path, Mask]) -> Node:
     path = path_of(node)
     if path is not None:
         mask = next((masks[path[:end]] for end in range(len(path), 0, -1) if path[:end] in masks), None)
-        return node if mask is None else Masked(node.span, node, mask.show)
+        if mask is not None:
+            return Masked(node.span, node, mask.show)
+        below = {deep[len(path) :]: mask for deep, mask in masks.items() if deep[: len(path)] == path}
+        return Masked(node.span, node, partial(show_fields, masks=below)) if below else node
     changed: dict[str, Any] = {}
     for name in node.__struct_fields__:
         value: Any = getattr(node, name)

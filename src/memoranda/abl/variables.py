@@ -76,6 +76,17 @@ def hide_in(value: Any, shown: Mapping[str, str]) -> Any:
     return shown.get(str(value), value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def show_fields(value: Any, masks: Mapping[Path, Mask]) -> Any:
+    """Return a value with what is shown of its sensitive fields instead of them."""
+    if type(value) is not dict:
+        return value
+    shown = dict(cast("dict[str, Any]", value))
+    for name in {path[0] for path in masks} & shown.keys():
+        below = {path[1:]: mask for path, mask in masks.items() if path[0] == name}
+        shown[name] = below[()].show(shown[name]) if () in below else show_fields(shown[name], below)
+    return shown
+
+
 def hidden_text(mask: Mask, value: Any) -> dict[str, str]:
     """Return the text of a sensitive value and what is shown of it; empty for one too short to search for."""
     text = to_text(value)

@@ -149,6 +149,11 @@ def check_content(block: BlockType, content: Any) -> str:
     return content
 
 
+def size_limits(block: BlockType) -> dict[str, int]:
+    """Return how large a block may become, by what is counted."""
+    return {"characters": _CHARACTERS[block], **({"entries": CORE_ENTRIES} if block == "core" else {})}
+
+
 def _check_size(block: BlockType, what: str, actual: int, limit: int) -> None:
     if actual > limit:
         raise LimitExceeded(

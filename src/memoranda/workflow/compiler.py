@@ -37,6 +37,7 @@ from memoranda.workflow.document import (
 )
 from memoranda.workflow.expressions import Programs, Template
 from memoranda.workflow.parser import Reading
+from memoranda.workflow.records import BlockBinding
 from memoranda.workflow.runtime.plan import ModelChoice, Plan, Task, ToolUse, Use, policy_of
 
 _PROVIDER, _MODEL = "openai", "gpt-5.2"
@@ -65,6 +66,7 @@ class _Compiler:
         self._add_template(document.context)
         self._add_template(document.outputs)
         self._add_steps(document.flow)
+        memories = [_memory(one) for one in self.defs.values() if one.is_a("memory")]
         return Plan(
             name=name,
             source=source.text,
@@ -74,9 +76,8 @@ class _Compiler:
             validator=None if schema is None else Validator(schema),
             tasks=self.tasks,
             templates=self.templates,
-            definition_ids=tuple(
-                dict.fromkeys(_definition_id(one) for one in self.defs.values() if one.is_a("memory"))
-            ),
+            definition_ids=tuple(dict.fromkeys(one for one in memories if isinstance(one, str))),
+            blocks=tuple(one for one in memories if isinstance(one, BlockBinding)),
         )
 
     def _add_template(self, value: Value | None) -> None:
@@ -123,7 +124,7 @@ class _Compiler:
             action=action,
             settings=self._template(self._settings(one, action)),
             model=models[0] if models else None,
-            memories=tuple(_definition_id(memory) for memory in bound.get("memory", ())),
+            memories=tuple(_memory(memory) for memory in bound.get("memory", ())),
             tools=(*tools, *served),
         )
 
@@ -165,8 +166,12 @@ def _nothing(one: Definition) -> Fields:
     return Fields(span=one.name.span, path=one.path)
 
 
-def _definition_id(one: Definition) -> str:
-    return _setting(one, "definition_id") or ""
+def _memory(one: Definition) -> str | BlockBinding:
+    """Return the id of a memory definition, or the block that is bound."""
+    settings = cast("dict[str, Any]", plain(one.own_settings))
+    if "block" not in settings:
+        return _setting(one, "definition_id") or ""
+    return BlockBinding(slug=one.name.text, **settings)
 
 
 def _model(one: Definition) -> ModelChoice:

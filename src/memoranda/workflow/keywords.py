@@ -30,7 +30,7 @@ KINDS = Level.of(
     "the kinds of definitions",
     Keyword("task", "a step of the flow: an action and its inputs"),
     Keyword("model", "a language model"),
-    Keyword("memory", "a memory definition, by its id"),
+    Keyword("memory", "a memory definition, by its id, or a memory block of the owner"),
     Keyword("tools", "an action that a model may call"),
     Keyword("mcp", "a server whose tools a model may call"),
 )
@@ -84,10 +84,13 @@ RETRIES = Level.of(
     Keyword("multiplier", "the factor by which each delay is longer than the one before"),
 )
 
-MEMORY_SETTINGS = Level(
+MEMORY_SETTINGS = Level.of(
     "memory settings",
     "the settings of a memory",
-    (Keyword("definition_id", "the id of the memory definition, a UUID", required=True),),
+    Keyword("definition_id", "the id of the memory definition, a UUID"),
+    Keyword("block", "instead of a definition: a memory block of the owner, `core` or `archival`"),
+    Keyword("agent", "the agent whose block it is; by default the block that all agents of the owner share"),
+    Keyword("writable", "whether the workflow may change the block; by default it only reads it"),
 )
 
 MODEL_SETTINGS = Level.of(
@@ -177,7 +180,7 @@ VARIABLES = Level.of(
     "variables",
     "the variables",
     Keyword("input", "the input of the run"),
-    Keyword("context", "the context of the run, with its memory by slug in `$context.memory`"),
+    Keyword("context", "the context of the run, with its memory by slug, or name of a block, in `$context.memory`"),
     Keyword("output", "the outputs of tasks and named loops, by name"),
     Keyword("iteration", "in a loop: `item` and `index`"),
     Keyword("accumulator", "in a loop that accumulates: the value so far"),

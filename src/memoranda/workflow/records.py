@@ -1,8 +1,10 @@
-"""The working memory of a run: records that a workflow reads and writes, validated by memory definitions.
+"""The working memory of a run: records that a workflow reads and writes, and memory blocks that it binds.
 
 A record is a fact, stored under its definition's slug in the scope that the definition names, so every other door
-reads what a workflow writes. The second half is what a model sees of the records, and how it changes them: remembered
-values come from anywhere, so neither a value nor the name of a field can begin a line of its own in a prompt.
+reads what a workflow writes. A block is a text that its owner edits too: it is written only where the workflow says
+so, and only if it has not changed since it was read. The second half is what a model sees of both, and how it changes
+them: remembered values come from anywhere, so neither a value nor the name of a field can begin a line of its own in a
+prompt.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import msgspec
 
 from memoranda.agent.conversation import ToolFailed
 from memoranda.agent.models import ToolSpec
+from memoranda.api.blocks import update_effect
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
 from memoranda.engine.schemas import contract_of, parts_of
 from memoranda.errors import (
+    Conflict,
     Hint,
     InvalidKey,
     InvalidScope,
@@ -34,11 +38,13 @@ from memoranda.errors import (
 )
 from memoranda.lang.diagnostics import Suggestions
 from memoranda.lang.expression.values import to_text
+from memoranda.model.block import BlockType, agent_scope, key_of, size_limits
 from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
 from memoranda.model.fact import Fact
+from memoranda.model.names import is_block_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import escape_hidden, quote
-from memoranda.model.value import decode, encode_checked
+from memoranda.model.value import decode, encode, encode_checked
 from memoranda.workflow.keywords import UPDATE_MEMORY
 
 _Read: TypeAlias = tuple[list[Fact], tuple[SchemaViolation, ...]]
@@ -52,8 +58,29 @@ OnInvalid = Literal["raise", "skip"]
 """What to do with a stored record that its definition rejects: raise an error, or leave it out."""
 
 
+class BlockBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory block of the owner, or of the owner and one agent, under a name of the workflow."""
+
+    slug: str
+    """Its name in `$context.memory`, beside the slugs of definitions."""
+    block: BlockType
+    agent: str | None = None
+    writable: bool = False
+
+    def place(self, home: Scope) -> tuple[Scope, str]:
+        """Return the scope and the key of the block of an owner."""
+        return (home if self.agent is None else agent_scope(home, self.agent)), key_of(self.block)
+
+
+Mounted: TypeAlias = Definition | BlockBinding
+"""What a task that asks a model binds: the contract of a record, or a block."""
+
+
 class WorkingMemory:
-    """The memory records of one run: their values, and the one way to write them. `load_memory` creates these."""
+    """The memory records and blocks of one run: their values, and the one way to write them.
+
+    `load_memory` creates these.
+    """
 
     def __init__(
         self,
@@ -61,9 +88,10 @@ class WorkingMemory:
         home: Scope,
         definitions: Mapping[str, Definition],
         places: Mapping[str, Scope],
+        blocks: Mapping[str, BlockBinding],
         read: Callable[[], _Read],
     ) -> None:
-        """Take the owner's scope, the definitions by slug, the scope of each that has one in this run, and a reader."""
+        """Take the owner's scope, definitions by slug and their scopes in this run, blocks by name, and a reader."""
         self._memory = memory
         self._home = home
         self._places = places
@@ -73,6 +101,9 @@ class WorkingMemory:
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
+        self._block_names = {block.place(home): name for name, block in blocks.items()}
+        self.blocks = blocks
+        """The blocks that the workflow binds, by name."""
         self.definitions = definitions
         """The definitions that this run knows, by slug."""
         self.skipped: tuple[SchemaViolation, ...] = ()
@@ -80,7 +111,7 @@ class WorkingMemory:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of each record by slug: `$context.memory`.
+        """The value of each record by slug, and the text of each block by name: `$context.memory`.
 
         Do not modify it. A write replaces the dictionary, so that a reader can keep the one it has.
         """
@@ -91,7 +122,7 @@ class WorkingMemory:
 
         Its writes are stored at once and shown here too, inside `guard`, which may refuse them by raising.
         """
-        view = WorkingMemory(self._memory, self._home, self.definitions, self._places, self._read)
+        view = WorkingMemory(self._memory, self._home, self.definitions, self._places, self.blocks, self._read)
         with self._lock:
             view._values, view._versions = self._values, dict(self._versions)
         view._around, view._guard, view.skipped = self, guard, self.skipped
@@ -102,42 +133,74 @@ class WorkingMemory:
         found, self.skipped = self._read()
         self._refresh(found)
 
-    def mounted(self, definition_ids: Iterable[str]) -> list[Definition]:
-        """Return the definitions of these ids, each once, in the order named."""
+    def mounted(self, bound: Iterable[str | BlockBinding]) -> list[Mounted]:
+        """Return the definitions of these ids, each once, and the blocks, in the order named."""
+        wanted = list(bound)
         known = {definition.id: definition for definition in self.definitions.values()}
-        return list(_select(known, definition_ids).values())
+        definitions = _select(known, (id for id in wanted if isinstance(id, str)))
+        found = [definitions[one.lower()] if isinstance(one, str) else one for one in wanted]
+        return list({one.slug: one for one in found}.values())
 
-    def write(self, updates: Mapping[str, Any]) -> dict[str, Any]:
-        """Update records by slug, all or nothing; return the new value of each.
+    def contract(self, slug: str) -> Mounted:
+        """Return the definition of this slug, or the block of this name."""
+        return self.blocks.get(slug) or self.definitions[slug]
 
-        A record is replaced, or merged if its definition says so; its time to live starts again. A caller that may
-        write a record but not read it gets back what it sent.
+    def block_versions(self) -> dict[str, int]:
+        """Return the version of each block as its text is shown here; 0 for a block that does not exist."""
+        return {name: self._versions.get(name, 0) for name in self.blocks}
+
+    def write(self, updates: Mapping[str, Any], *, versions: dict[str, int] | None = None) -> dict[str, Any]:
+        """Update records by slug and blocks by name, all or nothing; return the new value of each.
+
+        A record is replaced, or merged if its definition says so; its time to live starts again. A block is replaced
+        if it is at the version that was read: the one shown here, or the one in `versions`, which is brought up to
+        date. A caller that may write a record but not read it gets back what it sent.
         """
         with self._guard():
-            return self._write(updates)
+            return self._write(updates, self.block_versions() if versions is None else versions)
 
-    def _write(self, updates: Mapping[str, Any]) -> dict[str, Any]:
+    def _write(self, updates: Mapping[str, Any], versions: dict[str, int]) -> dict[str, Any]:
         _check_slugs(updates)
         if not updates:
             return {}
         self._check_known(updates)
-        places = {slug: self._place(self.definitions[slug]) for slug in updates}
-        writes = tuple(
-            SetFact(
-                scope=places[slug],
-                key=slug,
-                payload=msgspec.Raw(encode_checked(value, self._memory.limits)),
-                record=self.definitions[slug].id,
-            )
-            for slug, value in updates.items()
-        )
+        writes = tuple(self._effect(slug, value, versions) for slug, value in updates.items())
+        places = {write.key: write.scope for write in writes}
         try:
             written: list[Fact] = self._memory.perform(WriteFacts(scope=self._home, writes=writes))
         except SchemaViolation as error:
             raise self._discreet(error, places) from None
         shown = self._readable(written, writes)
         self._refresh(shown)
-        return {fact.key: deepcopy(fact.value) for fact in shown}
+        versions.update({name: fact.version for fact in written if (name := self._name(fact)) in self.blocks})
+        return {self._name(fact): deepcopy(fact.value) for fact in shown}
+
+    def _effect(self, slug: str, value: Any, versions: Mapping[str, int]) -> SetFact:
+        block = self.blocks.get(slug)
+        if block is None:
+            definition = self.definitions[slug]
+            payload = msgspec.Raw(encode_checked(value, self._memory.limits))
+            return SetFact(scope=self._place(definition), key=slug, payload=payload, record=definition.id)
+        if not block.writable:
+            raise UsageError(
+                f"the block {quote(slug)} can be read here, not written",
+                hint="Add `writable: true` to its settings in `defs`",
+                slug=slug,
+            )
+        scope, _ = block.place(self._home)
+        effect = update_effect(scope, block.block, value, self._memory.limits, expected_updated_at=None)
+        return msgspec.structs.replace(effect, expect=versions[slug])
+
+    def read_block(self, name: str, versions: dict[str, int]) -> str | None:
+        """Return the present text of a block, and bring its version up to date."""
+        scope, key = self.blocks[name].place(self._home)
+        fact: Fact | None = self._memory.perform(GetFact(scope=scope, key=key))
+        versions[name] = fact.version if fact else 0
+        return fact.value if fact else None
+
+    def _name(self, fact: Fact) -> str:
+        """Return the name of a record or block in `$context.memory`."""
+        return self._block_names.get((fact.scope, fact.key), fact.key)
 
     def _readable(self, written: list[Fact], writes: Sequence[SetFact]) -> list[Fact]:
         """Return the records as the caller may see them: one that it may not read shows only what was sent."""
@@ -159,12 +222,12 @@ class WorkingMemory:
         return SchemaViolation(message, hint=error.advice, path=error.path, expected="what its schema says", slug=slug)
 
     def _check_known(self, updates: Mapping[str, Any]) -> None:
-        unknown = [slug for slug in updates if slug not in self.definitions]
+        unknown = [slug for slug in updates if slug not in self.definitions and slug not in self.blocks]
         if unknown:
             elsewhere = "Global definitions are available in every workflow; list others in `defs`, with `kind: memory`"
             raise NotFound(
                 f"this workflow has no memory definition {_few(unknown)}",
-                hint=Suggestions().did_you_mean(unknown[0], self.definitions.keys(), otherwise=elsewhere),
+                hint=Suggestions().did_you_mean(unknown[0], (*self.definitions, *self.blocks), otherwise=elsewhere),
                 value=unknown[0],
                 missing=unknown[:_SHOWN],
             )
@@ -184,9 +247,9 @@ class WorkingMemory:
     def _refresh(self, facts: Iterable[Fact]) -> None:
         """Show the newest version of each record, whatever the order of concurrent writes."""
         with self._lock:
-            newer = [fact for fact in facts if fact.version > self._versions.get(fact.key, 0)]
-            self._versions.update({fact.key: fact.version for fact in newer})
-            self._values = {**self._values, **{fact.key: fact.value for fact in newer}}
+            newer = [fact for fact in facts if fact.version > self._versions.get(self._name(fact), 0)]
+            self._versions.update({self._name(fact): fact.version for fact in newer})
+            self._values = {**self._values, **{self._name(fact): fact.value for fact in newer}}
         if self._around is not None:
             self._around._refresh(newer)
 
@@ -196,12 +259,13 @@ def load_memory(
     *,
     owner: str,
     definition_ids: Iterable[str] = (),
+    blocks: Iterable[BlockBinding] = (),
     workflow: str | None = None,
     thread: str | None = None,
     run: str | None = None,
     on_invalid: OnInvalid = "raise",
 ) -> WorkingMemory:
-    """Return the working memory of a run: the records of all global definitions and of those named.
+    """Return the working memory of a run: the records of all global definitions and of those named, and its blocks.
 
     >>> import memoranda
     >>> with memoranda.open(":memory:") as memory:
@@ -230,11 +294,16 @@ def load_memory(
     scopes = {kind: _scope_of(shape, present, memory.tenant) for kind, shape in SHAPES.items()}
     places = {slug: place for slug, one in chosen.items() if (place := scopes[one.scope]) is not None}
 
+    texts = {one.slug: one for one in blocks}
+    _refuse_ambiguous(texts, chosen)
+
     # A closure without a reference to the WorkingMemory: collecting a cycle with two hundred records is a long pause.
     def read() -> _Read:
-        return _validate(chosen, _read_records(memory, home, chosen, places, named), on_invalid)
+        facts = _read_facts(memory, home, chosen, places, named, [one.place(home) for one in texts.values()])
+        records, skipped = _validate(chosen, (fact for fact in facts if not is_block_key(fact.key)), on_invalid)
+        return [*records, *(fact for fact in facts if is_block_key(fact.key))], skipped
 
-    working = WorkingMemory(memory, home, chosen, places, read)
+    working = WorkingMemory(memory, home, chosen, places, texts, read)
     working.reload()
     return working
 
@@ -242,6 +311,16 @@ def load_memory(
 def sweep_expired(memory: Memory) -> dict[str, int]:
     """Remove expired records, and return how many were removed, by the slug of their definition."""
     return memory.sweep().records
+
+
+def _refuse_ambiguous(blocks: Iterable[str], definitions: Collection[str]) -> None:
+    name = next((name for name in blocks if name in definitions), None)
+    if name is not None:
+        raise UsageError(
+            f"{quote(name)} is the name of a block in this workflow, and the slug of a memory definition",
+            hint="Give the block another name in `defs`",
+            value=name,
+        )
 
 
 def _choose(known: Sequence[Definition], named: Sequence[str]) -> dict[str, Definition]:
@@ -270,19 +349,25 @@ def _scope_of(shape: tuple[str, ...], ids: Mapping[str, str], tenant: str) -> Sc
     return Scope.of(tenant=tenant, **{kind: ids[kind] for kind in shape}) if ids.keys() >= set(shape) else None
 
 
-def _read_records(
-    memory: Memory, home: Scope, chosen: Mapping[str, Definition], places: Mapping[str, Scope], named: Sequence[str]
+def _read_facts(
+    memory: Memory,
+    home: Scope,
+    chosen: Mapping[str, Definition],
+    places: Mapping[str, Scope],
+    named: Sequence[str],
+    blocks: Iterable[tuple[Scope, str]],
 ) -> list[Fact]:
-    """Return the stored records, read in one snapshot.
+    """Return the stored records and blocks, read in one snapshot.
 
     Global definitions that the caller may not read are left out unless the workflow names them.
     """
     gets = [GetFact(scope=place, key=slug) for slug, place in places.items()]
-    effect = GetFacts(scope=home, gets=tuple(gets))
+    texts = [GetFact(scope=place, key=key) for place, key in blocks]
+    effect = GetFacts(scope=home, gets=(*gets, *texts))
     if not memory.may(effect):
         declared = {id.lower() for id in named}
         wanted = [get for get in gets if chosen[get.key].id in declared or memory.may(get)]
-        effect = GetFacts(scope=home, gets=tuple(wanted))
+        effect = GetFacts(scope=home, gets=(*wanted, *texts))
     found: list[Fact | None] = memory.perform(effect) if effect.gets else []
     return [fact for fact in found if fact is not None]
 
@@ -348,8 +433,8 @@ _WHOLE = 2**31
 """More characters than any stored value has: values are not shortened."""
 
 
-def working_memory(definitions: Iterable[Definition], values: Mapping[str, Any]) -> str:
-    """Return the memory records as text for a prompt, with a heading for each definition; empty if there are none.
+def working_memory(mounted: Iterable[Mounted], values: Mapping[str, Any]) -> str:
+    """Return memory as text for a prompt, with a heading for each definition and block; empty if there is none.
 
     >>> from memoranda.model.clock import EPOCH
     >>> shoes = Definition(
@@ -361,11 +446,11 @@ def working_memory(definitions: Iterable[Definition], values: Mapping[str, Any])
     ## Shoes
     - Shoe size: 38
     """
-    once = {definition.slug: definition for definition in definitions}
+    once = {one.slug: one for one in mounted}
     sections = [
-        "\n".join((f"## {_one_line(definition.name)}", *lines))
-        for slug, definition in once.items()
-        if (lines := list(_lines(definition.schema, values.get(slug))))
+        "\n".join((f"## {_one_line(one.name)}" if isinstance(one, Definition) else f"## {_in_words(slug)}", *lines))
+        for slug, one in once.items()
+        if (lines := list(_section_lines(one, values.get(slug))))
     ]
     return "\n".join((HEADING, "\n\n".join(sections))) if sections else ""
 
@@ -376,6 +461,18 @@ def append_memory(system: str | None, memory: str) -> str:
         return system or ""
     above = (system or "").rstrip()
     return f"{above}\n\n{memory}" if above else memory
+
+
+def _section_lines(mounted: Mounted, value: Any) -> Iterator[str]:
+    return _lines(mounted.schema, value) if isinstance(mounted, Definition) else _block_lines(value)
+
+
+def _block_lines(text: Any) -> Iterator[str]:
+    """Yield the lines of a block that say something, each as an item of a list: none of them can be a heading."""
+    for line in text.split("\n") if isinstance(text, str) else ():
+        if line.strip():
+            shown = _one_line(line.rstrip())
+            yield shown if shown.lstrip().startswith("- ") else f"- {shown}"
 
 
 def _lines(schema: dict[str, Any], value: Any) -> Iterator[str]:
@@ -403,6 +500,10 @@ def _label(name: str, schema: Any, root: dict[str, Any]) -> str:
         title = part.get("title")
         if isinstance(title, str) and title.strip():
             return _one_line(title.strip())
+    return _in_words(name)
+
+
+def _in_words(name: str) -> str:
     spaced = _JOINTS.sub(" ", name).strip() or name
     return _one_line(spaced[:1].upper() + spaced[1:])
 
@@ -419,27 +520,58 @@ def _one_line(text: str) -> str:
 
 _REPLACES = "is replaced by what you send: repeat every field that should stay"
 _MERGES = "keeps the fields that you leave out"
+_REPLACES_TEXT = "is a text that is replaced by what you send: repeat every line that should stay"
 
 
-def update_tool(definitions: Iterable[Definition]) -> ToolSpec | None:
-    """Return the `update_memory` tool for the mounted definitions; None if there are none."""
-    mounted = {definition.slug: definition for definition in definitions}
-    if not mounted:
+def may_update(mounted: Mounted) -> bool:
+    """Return whether a model may change what is mounted: a record always, a block if it is writable."""
+    return isinstance(mounted, Definition) or mounted.writable
+
+
+def update_tool(mounted: Iterable[Mounted]) -> ToolSpec | None:
+    """Return the `update_memory` tool for what is mounted and may be changed; None if that is nothing."""
+    changed = {one.slug: one for one in mounted if may_update(one)}
+    if not changed:
         return None
-    rules = [f"`{slug}` {_MERGES if one.mode == 'merge' else _REPLACES}" for slug, one in mounted.items()]
+    rules = [f"`{slug}` {_rule(one)}" for slug, one in changed.items()]
     description = f"Save what should be remembered beyond this conversation. {'; '.join(rules)}."
     closed: dict[str, Any] = {"type": "object", "additionalProperties": False}
-    records = {**closed, "properties": {slug: _record_schema(one) for slug, one in mounted.items()}}
+    records = {**closed, "properties": {slug: _value_schema(one) for slug, one in changed.items()}}
     parameters = {**closed, "properties": {"memory": records}, "required": ["memory"]}
     return ToolSpec(UPDATE_MEMORY, description, parameters)
 
 
-def update_records(working: WorkingMemory, mounted: Collection[str], arguments: Any) -> dict[str, Any]:
-    """Store a model's values for the mounted slugs, all or nothing; raise ToolFailed with a message for the model."""
+def _rule(mounted: Mounted) -> str:
+    if isinstance(mounted, BlockBinding):
+        return _REPLACES_TEXT
+    return _MERGES if mounted.mode == "merge" else _REPLACES
+
+
+def update_records(
+    working: WorkingMemory, mounted: Collection[str], arguments: Any, versions: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """Store a model's values for the mounted slugs, all or nothing; raise ToolFailed with a message for the model.
+
+    `versions` are those of the blocks that the model has read; a block that has changed since is shown to it.
+    """
+    versions = working.block_versions() if versions is None else versions
     try:
-        return working.write(_updates_for(arguments, mounted))
+        updates = _updates_for(arguments, mounted)
+        try:
+            return working.write(updates, versions=versions)
+        except Conflict as error:
+            raise ToolFailed(_changed_text(working, updates, versions)) from error
     except (UsageError, NotFound, Refused, ScopeEnded) as error:
         raise ToolFailed(error) from error
+
+
+def _changed_text(working: WorkingMemory, updates: Collection[str], versions: dict[str, int]) -> str:
+    """Return what a model is told about blocks that were changed since it read them."""
+    seen = dict(versions)
+    texts = {name: working.read_block(name, versions) for name in working.blocks if name in updates}
+    changed = {name: text for name, text in texts.items() if versions[name] != seen[name]}
+    shown = [f"`{name}` is now {encode(text or '').decode()}" for name, text in changed.items()]
+    return f"nothing was written, because it was changed meanwhile: {'; '.join(shown)}. Send it again with your change."
 
 
 def _updates_for(arguments: Any, mounted: Collection[str]) -> dict[str, Any]:
@@ -457,6 +589,13 @@ def _updates_for(arguments: Any, mounted: Collection[str]) -> dict[str, Any]:
 
 def _form(mounted: Collection[str]) -> str:
     return f"Names are {', '.join(mounted)}"
+
+
+def _value_schema(mounted: Mounted) -> dict[str, Any]:
+    if isinstance(mounted, Definition):
+        return _record_schema(mounted)
+    limits = ", ".join(f"{most:,} {what}" for what, most in size_limits(mounted.block).items())
+    return {"type": "string", "description": f"The whole text, one item per line; at most {limits}."}
 
 
 def _record_schema(definition: Definition) -> dict[str, Any]:

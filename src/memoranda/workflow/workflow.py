@@ -283,6 +283,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
             self._memory,
             owner=begun.owner,
             definition_ids=self.plan.definition_ids if definition_ids is None else definition_ids,
+            blocks=self.plan.blocks,
             workflow=self.name,
             thread=begun.thread,
             run=id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Container, Generator, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from time import monotonic
@@ -18,7 +18,7 @@ from memoranda.abl.document import PREFIXES
 from memoranda.abl.runtime.state import CallRecord, FrameState, SessionState, Status, TurnRecord, Wait
 from memoranda.abl.runtime.trace import Kind, Trace, TraceEntry
 from memoranda.abl.understanding.rule_reader import RuleReader
-from memoranda.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, fits, hidden_text, hide_in
+from memoranda.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, Mask, fits, hidden_text, hide_in, show_fields
 from memoranda.errors import LimitExceeded
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import Closure, ExpressionRun
@@ -170,7 +170,16 @@ class Frame:
             values = {path: masks[path].show(value) if path in masks else value for path, value in values.items()}
         facts = {path: self.plan.declarations.find(path) or self.facts.granted(path) for path in values}
         hidden = {path for path, found in facts.items() if found is not None and found[0].sensitive}
-        return {path: KEPT_FROM_VIEW if path in hidden else value for path, value in values.items()}
+        inside = self.sensitive_paths() if any(type(value) is dict for value in values.values()) else ()
+        return {
+            path: KEPT_FROM_VIEW if path in hidden else show_fields(value, _masks_below(path, inside))
+            for path, value in values.items()
+        }
+
+    def sensitive_paths(self) -> list[str]:
+        """Return the persistent paths whose values are hidden in traces and prompts."""
+        declared = [one.path for one in self.plan.declarations.persistent.values() if one.sensitive]
+        return [*declared, *(path for path, grant in self.facts.grants.items() if grant.sensitive)]
 
     def variables(self) -> dict[str, Any]:
         """Return the declared variables and all others that have a value, without names of the runtime."""
@@ -178,6 +187,12 @@ class Frame:
         is_system = self.plan.is_system
         found.update({name: value for name, value in self.names.items() if value is not None and not is_system(name)})
         return found
+
+
+def _masks_below(path: str, sensitive: Iterable[str]) -> dict[tuple[str, ...], Mask]:
+    """Return the masks of the sensitive paths below one, by the rest of their paths."""
+    below = f"{path}."
+    return {tuple(one.removeprefix(below).split(".")): Mask(one) for one in sensitive if one.startswith(below)}
 
 
 def _last_result(tool: str) -> str:

@@ -354,11 +354,11 @@ class FrameFacts:
 
     def readable(self, scope: Scope, key: str, value: Any) -> Any:
         """Return the value of a key without the fields that this agent may write but not read."""
-        if type(value) is dict:
-            for closed in self.write_only_keys(scope):
-                if closed != key and lies_under(closed, key):
-                    value = without_field(value, tuple(closed.removeprefix(f"{key}.").split(".")))
-        return value
+        shown: Any = value
+        for name in self.write_only_keys(scope) if type(value) is dict else ():
+            if name.startswith(f"{key}."):
+                shown = without_field(shown, tuple(name.removeprefix(f"{key}.").split(".")))
+        return shown
 
     def read(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
         """Return the value of a path: its default without a fact, None if it may not be read."""

@@ -164,8 +164,7 @@ def _visible_variables(turn: ActiveTurn) -> dict[str, Any]:
     """Return the variables that the model sees, without the sensitive ones."""
     frame = turn.frame
     known = frame.redact({name: value for name, value in frame.variables().items() if value is not None})
-    declared = [variable.path for variable in frame.plan.declarations.persistent.values() if variable.sensitive]
-    for path in (*declared, *(path for path, grant in frame.facts.grants.items() if grant.sensitive)):
+    for path in frame.sensitive_paths():
         known = without_field(known, tuple(path.split(".")))
     return known
 

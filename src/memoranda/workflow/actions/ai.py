@@ -2,7 +2,8 @@
 
 They differ in two things: whether they may read the conversation of the thread, and whether they give a text or an
 object. All of them see the memory that is mounted on their task, and may have tools: other tasks, and `update_memory`
-for the mounted records. Whatever a model sends, the run continues: it is told about invalid arguments.
+for the mounted records and writable blocks. Whatever a model sends, the run continues: it is told about invalid
+arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.workflow.actions.base import Call, F, action, object_schema
 from memoranda.workflow.keywords import UPDATE_MEMORY
-from memoranda.workflow.records import append_memory, update_records, update_tool, working_memory
+from memoranda.workflow.records import append_memory, may_update, update_records, update_tool, working_memory
 
 _LIMITS = Limits()
 _SHOWN = 300
@@ -75,14 +76,18 @@ class Toolbox:
     def __init__(self, call: Call) -> None:
         """Collect the tools of a call, and refuse duplicate names."""
         self._place = call.place
-        self._slugs = call.slugs
+        memory = call.place.memory
+        mounted = [memory.contract(slug) for slug in call.slugs]
+        self._slugs = [one.slug for one in mounted if may_update(one)]
+        self._versions = memory.block_versions()
+        """The versions of the blocks that the model has read."""
         self._shapes: dict[str, Shape] = {
             tool.name: shape_of(tool.parameters, what=f"the inputs of the tool {quote(tool.name)}")
             for tool in call.tools
         }
         tasks = [ToolSpec(tool.name, tool.description, self._shapes[tool.name].schema) for tool in call.tools]
-        memory = update_tool(call.place.memory.definitions[slug] for slug in call.slugs) if call.slugs else None
-        self.specs = (*tasks, memory) if memory is not None else tuple(tasks)
+        update = update_tool(mounted)
+        self.specs = (*tasks, update) if update is not None else tuple(tasks)
         """The tools as a model sees them: the tasks in their order, then the memory."""
         _refuse_duplicates(self.specs)
 
@@ -90,7 +95,7 @@ class Toolbox:
         """Carry out a call of the model, and return its result; raise ToolFailed with a message for the model."""
         # With a memory mounted, no task has this name.
         if name == UPDATE_MEMORY and self._slugs:
-            return {"memory": update_records(self._place.memory, self._slugs, arguments)}
+            return {"memory": update_records(self._place.memory, self._slugs, arguments, self._versions)}
         try:
             self._shapes[name].fit(arguments)
         except UsageError as error:
@@ -324,7 +329,7 @@ def _ask(call: Call, system: str, shape: Shape | None = None) -> tuple[Model, An
 
 def _instructions(call: Call, system: str) -> str:
     memory = call.place.memory
-    mounted = [memory.definitions[slug] for slug in call.slugs]
+    mounted = [memory.contract(slug) for slug in call.slugs]
     return append_memory(call.inputs.get("system", system), working_memory(mounted, memory.values))
 
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from memoranda.errors import InvalidDefinition
+from memoranda.errors import InvalidDefinition, InvalidScope
 from memoranda.lang.diagnostics import short_list
 from memoranda.lang.source import Span
+from memoranda.model.block import BLOCK_TYPES
 from memoranda.model.definition import is_slug
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.workflow import keywords
 from memoranda.workflow.actions.base import Action
@@ -86,16 +88,53 @@ def _memory(whole: Outline, one: Definition) -> None:
     if settings is None:
         return
     _check_settings(whole, settings, keywords.MEMORY_SETTINGS, error=True)
-    entry = settings.find("definition_id")
+    entry, block = settings.find("definition_id"), settings.find("block")
+    if block is not None:
+        _block(whole, settings, block)
+        return
     if entry is None:
-        hint = "`definition_id`: the id of the memory definition"
+        hint = "`definition_id`: the id of the memory definition; or `block`: core or archival"
         whole.diagnostics.error("missing", "`definition_id` is missing", settings.span, settings.path, hint=hint)
         return
+    for other in (settings.find("agent"), settings.find("writable")):
+        if other is not None:
+            message = f"`{other.key.text}` is a setting of a block, and this is a memory definition"
+            whole.diagnostics.error("wrong_setting", message, other.key.span, other.path, hint="Remove it")
     value = plain(entry.value)
     if not isinstance(value, str) or not _UUID.fullmatch(value):
         message = f"{quote(value, longest=60)} is not the id of a memory definition"
         hint = "An id is a UUID, such as 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48; it is read before a run"
         whole.diagnostics.error("not_a_uuid", message, entry.value.span, entry.path, hint=hint)
+
+
+def _block(whole: Outline, settings: Fields, block: Entry) -> None:
+    """Check the settings of a memory block; they are read before a run."""
+    other = settings.find("definition_id")
+    if other is not None:
+        message = "a memory is a definition or a block, not both"
+        whole.diagnostics.error("wrong_setting", message, other.key.span, other.path, hint="Keep one of them")
+    value = plain(block.value)
+    if value not in BLOCK_TYPES:
+        shown = str(value)
+        message = f"{quote(shown, longest=40)} is not a memory block"
+        hint = whole.hints.did_you_mean(shown, BLOCK_TYPES, otherwise=f"One of {short_list(BLOCK_TYPES)}")
+        whole.diagnostics.error("unknown_word", message, block.value.span, block.path, hint=hint)
+    agent, writable = settings.find("agent"), settings.find("writable")
+    if agent is not None and not _is_id(agent.value):
+        message = f"{quote(plain(agent.value), longest=40)} is not the id of an agent"
+        hint = "Write the id itself, in quotes; it is read before a run"
+        whole.diagnostics.error("wrong_value", message, agent.value.span, agent.path, hint=hint)
+    if writable is not None and not isinstance(plain(writable.value), bool):
+        message = f"`writable` is true or false, not {_brief(writable.value)}"
+        whole.diagnostics.error("wrong_type", message, writable.value.span, writable.path, hint="Write `true`")
+
+
+def _is_id(value: Value) -> bool:
+    try:
+        Scope.of(agent=cast("str", plain(value)))
+    except InvalidScope:
+        return False
+    return not isinstance(value, Expression)
 
 
 def _model(whole: Outline, one: Definition) -> None:
@@ -136,9 +175,19 @@ def _check_settings(whole: Outline, settings: Fields, level: Level, *, error: bo
 
 
 def _same_memories(whole: Outline) -> None:
-    """Note two names for one memory definition; a run has one value for both."""
+    """Note two names for one memory definition; a run has one value for both. Two for one block are an error."""
     seen: dict[str, str] = {}
+    blocks: dict[tuple[object, object], str] = {}
     for one in whole.document.defs:
+        block, agent = one.own_settings.find("block"), one.own_settings.find("agent")
+        if block is not None and one.is_a("memory"):
+            first = blocks.setdefault((plain(block.value), plain(agent.value) if agent else None), one.name.text)
+            if first != one.name.text:
+                message = f"this is the same block as {quote(first, longest=40)}"
+                whole.diagnostics.error(
+                    "same_memory", message, block.value.span, block.path, hint="Bind it under one name"
+                )
+            continue
         entry = one.own_settings.find("definition_id")
         if entry is None or not one.is_a("memory"):
             continue

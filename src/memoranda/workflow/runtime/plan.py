@@ -10,6 +10,7 @@ from memoranda.engine.validator import Validator
 from memoranda.workflow.actions.base import Action
 from memoranda.workflow.document import Document, Settings
 from memoranda.workflow.expressions import Template
+from memoranda.workflow.records import BlockBinding
 
 _LONGEST_MS = 1_000 * 3_600 * 24 * 365 * 10
 """Ten years, within the range of any clock."""
@@ -72,8 +73,8 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     settings: Template
     model: ModelChoice | None = None
-    memories: tuple[str, ...] = ()
-    """The ids of the mounted memory definitions, in order."""
+    memories: tuple[str | BlockBinding, ...] = ()
+    """The ids of the mounted memory definitions, and the mounted blocks, in order."""
     tools: tuple[ToolUse, ...] = ()
 
 
@@ -102,3 +103,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The compiled values of the flow, the context and the outputs, by their paths in the document."""
     definition_ids: tuple[str, ...]
     """All memory definitions that the file names, even unused ones."""
+    blocks: tuple[BlockBinding, ...] = ()
+    """All memory blocks that the file binds, even unused ones."""
