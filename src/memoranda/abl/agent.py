@@ -15,6 +15,7 @@ import msgspec
 from memoranda.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from memoranda.abl.checker.check import check_source
 from memoranda.abl.checker.outline import handoff_targets
+from memoranda.abl.checker.records import check_records
 from memoranda.abl.compiler import DIGEST, compile_agent
 from memoranda.abl.document import Document
 from memoranda.abl.expression.compiler import evaluate
@@ -26,6 +27,7 @@ from memoranda.abl.runtime.plan import Plan
 from memoranda.abl.session import Awake, Session, Setting, check_input, check_variable
 from memoranda.abl.tools.toolbox import Toolbox
 from memoranda.api.memory import Memory
+from memoranda.engine.definitions import ReadDefinitions
 from memoranda.engine.facts import GetFact, SetFact
 from memoranda.errors import Conflict, Hint, NotFound, NotInstalled, NotVerified, Refused, UsageError
 from memoranda.lang.diagnostics import Diagnostic, Diagnostics, did_you_mean, source_error
@@ -109,6 +111,7 @@ class Agent(program.Program[Plan, Kit]):
         )
         self._member = TeamMember(compiled.plan, toolbox, kit.model)
         super().__init__(compiled, kit, memory=memory, file=file)
+        self._note_records()
 
     @classmethod
     def compile(cls, text: str, file: str, kit: Kit, *, name: str | None = None, stored: bool = False) -> CompiledAgent:
@@ -195,6 +198,16 @@ class Agent(program.Program[Plan, Kit]):
                 )
                 message = f"the agent {quote(name.text)} is neither declared in `HANDOFF` nor loaded"
                 diagnostics.warning("unknown_agent", message, name.span, hint=hint)
+        self.diagnostics = (*self.diagnostics, *diagnostics.sorted())
+
+    def _note_records(self) -> None:
+        """Warn about persistent paths that contradict a memory definition, if the definitions may be read."""
+        memory = self._memory
+        effect = ReadDefinitions(scope=Scope(memory.tenant))
+        if self.document.memory is None or not self.document.memory.persistent or not memory.may(effect):
+            return
+        diagnostics = Diagnostics(Source(self.file, self.plan.source))
+        check_records(self.document, memory.perform(effect), diagnostics)
         self.diagnostics = (*self.diagnostics, *diagnostics.sorted())
 
     def _setting(self) -> Setting:

@@ -94,7 +94,8 @@ def test_every_code_of_the_checker_has_a_case() -> None:
     codes = set(re.findall(r'diagnostics\.(?:error|warning|note)\(\s*"(\w+)"', source))
     tested = {case.code for case in (*ERRORS.values(), *WARNINGS.values())}
     assert len(codes) > 25
-    assert codes <= tested
+    # `record_field` needs definitions, which a file alone does not have: tests/abl/runtime/test_record_fields.py.
+    assert codes - tested == {"record_field"}
 
 
 def test_a_fragment_may_name_what_stands_elsewhere_and_a_whole_file_may_not() -> None:

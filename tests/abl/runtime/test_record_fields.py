@@ -390,3 +390,30 @@ def test_a_plain_path_costs_one_read_and_a_field_one_too(load: Any, memory: Memo
         assert reads == ["get_fact"]
         field.say("")
         assert reads == ["get_fact", "get_facts"]
+
+
+# --- loading ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ("user.customer_profile\n      TYPE: string", "which the schema of `customer_profile` refuses"),
+        ("user.customer_profile.visits\n      TYPE: number", "`customer_profile.visits` refuses"),
+        ("user.customer_profile.langage", "has no field `langage`"),
+        ("user.customer_profile.language.code", "`customer_profile.language` is not an object"),
+        ("user.customer_profile.address.city\n      TYPE: string", None),
+        ("user.customer_profile.visits", None),
+        ("user.other.visits\n      TYPE: number", None),
+        ("project.customer_profile.langage", None),
+    ],
+)
+def test_loading_warns_about_a_path_that_its_record_cannot_have(
+    load: Any, memory: Memory, profile: Any, declared: str, says: str | None
+) -> None:
+    agent = desk(load, f"    - {declared}", '    RESPOND: "Hello."')
+    found = [one for one in agent.diagnostics if one.code == "record_field"]
+    assert [one.severity for one in found] == ([] if says is None else ["warning"])
+    assert all(str(says) in one.message for one in found)
+    blind = memory.narrowed(Policy.of(allow=("memory",)))
+    assert desk(load, f"    - {declared}", '    RESPOND: "Hello."', on=blind).diagnostics == ()
