@@ -158,6 +158,8 @@ def has_contract(place: Place) -> bool:
 
 def can_misspeak(writer: Way, place: Place) -> bool:
     """Say whether what does not fit can be asked for: rules give single lines, and leave out what is too much."""
+    if writer.name == "ABL SET of fields":
+        return False  # A field that does not fit is left out alone, and the others are written.
     return writer.name != "sleep-time job" or place.scope == "agent"
 
 

@@ -286,6 +286,30 @@ def by_abl_set(house: House, place: Place, value: Any) -> None:
     _start(agent, place, {"given": value})
 
 
+def by_abl_fields(house: House, place: Place, value: Any) -> None:
+    path = f"{place.scope}.{place.key}"
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      session:
+        - given
+          INPUT: true
+      persistent:
+        - {path}.colour
+        - {path}.lines
+          TYPE: number
+    FLOW:
+      field:
+        REASONING: false
+        SET:
+          - {path}.colour = given.colour
+          - {path}.lines = given.lines
+        THEN: COMPLETE
+    """)
+    _start(agent, place, {"given": value})
+
+
 def by_abl_trigger(house: House, place: Place, value: Any) -> None:
     path = f"{place.scope}.{place.key}"
     agent = house.agent(f"""
@@ -351,7 +375,7 @@ def by_action(house: House, place: Place, value: Any) -> None:
     flow = house.workflow(f"""
     defs:
       {_mounted(house, place)}
-      keep: {{kind: task, action: update_memory, inputs: {{memory: {{{place.key}: "=$input.kite"}}}}}}
+      keep: {{kind: task, action: update_memory, inputs: {{memory: {{{_name(place)}: "=$input.kite"}}}}}}
     flow:
       - do: keep
     """)
@@ -359,7 +383,7 @@ def by_action(house: House, place: Place, value: Any) -> None:
 
 
 def by_workflow_tool(house: House, place: Place, value: Any) -> None:
-    calls = Reply("", (ToolCall("c0", "update_memory", {"memory": {place.key: value}}),))
+    calls = Reply("", (ToolCall("c0", "update_memory", {"memory": {_name(place): value}}),))
     flow = house.workflow(
         f"""
         defs:
@@ -377,7 +401,7 @@ def by_workflow_tool(house: House, place: Place, value: Any) -> None:
     )
     run = flow.run(owner=place.name, thread="t1").check()
     if run.outputs["answer"]["tool_calls"][0]["failed"]:
-        raise memoranda.SchemaViolation("the model was told that the record does not fit")
+        raise memoranda.SchemaViolation("the model was told that the value does not fit")
 
 
 def by_chat_tool(house: House, place: Place, value: Any) -> None:
@@ -520,6 +544,24 @@ def read_by_abl_expression(house: House, place: Place) -> Any:
     return _kite_in(_start(agent, place).opening.messages[0])
 
 
+def read_by_abl_fields(house: House, place: Place) -> Any:
+    path = f"{place.scope}.{place.key}"
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      persistent:
+        - {path}.colour
+        - {path}.lines
+    FLOW:
+      field:
+        REASONING: false
+        RESPOND: "{{{{COALESCE({path}.colour, 'none')}}}}|{{{{COALESCE({path}.lines, '')}}}}"
+        THEN: COMPLETE
+    """)
+    return _kite_in(_start(agent, place).opening.messages[0])
+
+
 def read_by_abl_recall(house: House, place: Place) -> Any:
     if place.kind == "entry":
         agent = house.agent(f"""
@@ -580,7 +622,7 @@ def read_by_context(house: House, place: Place) -> Any:
       nothing: {{kind: task, action: set_context, inputs: {{values: {{}}}}}}
     flow:
       - do: nothing
-    outputs: {{kite: "=$context.memory.{place.key}"}}
+    outputs: {{kite: "=$context.memory.{_name(place)}"}}
     """)
     return flow.run(owner=place.name, thread="t1").check().output.get("kite")
 
@@ -603,7 +645,10 @@ def read_by_prompt(house: House, place: Place) -> Any:
         model=model,
     )
     flow.run(owner=place.name, thread="t1").check()
-    shown = dict(line[2:].split(": ", 1) for line in model.asked[0].instructions.splitlines() if line[:2] == "- ")
+    lines = [line for line in model.asked[0].instructions.splitlines() if line[:2] == "- "]
+    if place.kind != "record":
+        return _first(iter(lines))
+    shown = dict(line[2:].split(": ", 1) for line in lines)
     return {"colour": shown["Colour"], "lines": int(shown["Lines"])} if shown else None
 
 
@@ -646,6 +691,8 @@ class Way(NamedTuple):
     reach: dict[Kind, tuple[ScopeName, ...]]
     """The scopes it can name, by kind of memory."""
     go: Callable[..., Any]
+    spelling: dict[Kind, str]
+    """How it is written there, for `docs/what-crosses.md`."""
 
 
 EVERYWHERE: tuple[ScopeName, ...] = ("user", "agent", "workflow", "thread", "project", "shared")
@@ -663,36 +710,211 @@ _ALL: dict[Kind, tuple[ScopeName, ...]] = {
 _OWN: dict[Kind, tuple[ScopeName, ...]] = {**_ALL, "record": OF_A_USER, "entry": OF_A_USER}
 _HERE: dict[Kind, tuple[ScopeName, ...]] = {**_ALL, "record": OF_A_BLOCK, "entry": OF_A_BLOCK}
 
+_RECORDS: dict[Kind, tuple[ScopeName, ...]] = {"record": OF_AN_AGENT}
+_BLOCKS: dict[Kind, tuple[ScopeName, ...]] = {"core": OF_A_BLOCK, "archive": OF_A_BLOCK}
+_MOUNTED: dict[Kind, tuple[ScopeName, ...]] = {"record": OF_A_DEFINITION, **_BLOCKS}
+
+
+def _blocks(spelling: str) -> dict[Kind, str]:
+    """Return how both blocks are written; `{}` in it is the type of the block."""
+    return {"core": spelling.format("core"), "archive": spelling.format("archival")}
+
+
+# One line for each way: its name, its door, what it can name, how it is done, and how it is written in the
+# documentation. A new way needs nothing else: the tests and the tables of `docs/what-crosses.md` are made from these.
 WRITERS = (
-    Way("Python", "python", _ALL, by_python),
-    Way("asyncio", "python", _ALL, by_asyncio),
-    Way("command line", "cli", _ALL, by_command),
-    Way("REST client", "rest", _OWN, by_client),
-    Way("MCP tool", "mcp", _HERE, by_mcp),
-    Way("ABL SET", "abl", {"record": OF_AN_AGENT}, by_abl_set),
-    Way("ABL remember", "abl", {"record": OF_AN_AGENT}, by_abl_trigger),
-    Way("ABL memory.remember", "abl", {"entry": OF_AN_AGENT}, by_abl_tool),
-    Way("mashin remember", "mashin", {"entry": ("user", "shared")}, by_machine),
-    Way("workflow action", "workflow", {"record": OF_A_DEFINITION}, by_action),
-    Way("workflow tool", "workflow", {"record": OF_A_DEFINITION}, by_workflow_tool),
-    Way("chat tool", "chat", {"core": OF_A_BLOCK, "archive": OF_A_BLOCK}, by_chat_tool),
-    Way("sleep-time job", "sleep", {"core": OF_A_BLOCK, "archive": OF_A_BLOCK}, by_sleep),
-    Way("import", "python", _ALL, by_import),
+    Way(
+        "Python",
+        "python",
+        _ALL,
+        by_python,
+        {
+            "record": '`ada.set("kite", value)`',
+            "entry": '`ada.remember(text, collection="kites")`',
+            **_blocks('`ada.blocks.update("{}", text, expected_updated_at=…)`'),
+        },
+    ),
+    Way(
+        "asyncio",
+        "python",
+        _ALL,
+        by_asyncio,
+        {
+            "record": '`await ada.set("kite", value)`',
+            "entry": '`await ada.remember(text, collection="kites")`',
+            **_blocks('`await ada.blocks.update("{}", text, expected_updated_at=…)`'),
+        },
+    ),
+    Way(
+        "command line",
+        "cli",
+        _ALL,
+        by_command,
+        {
+            "record": "`memoranda facts set kite JSON --as-json`",
+            "entry": "`memoranda remember TEXT --collection kites`",
+            **_blocks("`memoranda blocks set {} TEXT`"),
+        },
+    ),
+    Way(
+        "REST client",
+        "rest",
+        _OWN,
+        by_client,
+        {
+            "record": '`client.facts.set("kite", value)`',
+            "entry": '`client.collections.remember(text, collection="kites")`',
+            **_blocks('`client.memory.update("{}", text, expected_updated_at=…)`'),
+        },
+    ),
+    Way(
+        "MCP tool",
+        "mcp",
+        _HERE,
+        by_mcp,
+        {"record": "`set_fact`", "entry": "`remember`", **_blocks("`update_memory_block` with `block: {}`")},
+    ),
+    Way("ABL SET", "abl", _RECORDS, by_abl_set, {"record": "`SET: user.kite = value`"}),
+    Way(
+        "ABL SET of fields",
+        "abl",
+        {"record": ("user",)},
+        by_abl_fields,
+        {"record": "`SET: user.kite.colour = value`, with a definition or a record `kite`"},
+    ),
+    Way("ABL remember", "abl", _RECORDS, by_abl_trigger, {"record": "`STORE: value -> user.kite`"}),
+    Way(
+        "ABL memory.remember",
+        "abl",
+        {"entry": OF_AN_AGENT},
+        by_abl_tool,
+        {"entry": "`CALL: memory.remember` with `content` and `collection`"},
+    ),
+    Way(
+        "mashin remember",
+        "mashin",
+        {"entry": ("user", "shared")},
+        by_machine,
+        {"entry": '`remember` with `content` and `collection: "kites"`'},
+    ),
+    Way(
+        "workflow action",
+        "workflow",
+        _MOUNTED,
+        by_action,
+        {
+            "record": "`update_memory` with `memory: {kite: …}`",
+            **_blocks("`update_memory` with `memory: {{about: …}}`, of a memory `about` with `block: {}`, `writable`"),
+        },
+    ),
+    Way(
+        "workflow tool",
+        "workflow",
+        _MOUNTED,
+        by_workflow_tool,
+        {
+            "record": "the model's `update_memory`, with the memory bound",
+            **_blocks("the same, with a memory bound that has `block: {}`, `writable`"),
+        },
+    ),
+    Way("chat tool", "chat", _BLOCKS, by_chat_tool, _blocks("the model's `update_memory` with `block: {}`")),
+    Way("sleep-time job", "sleep", _BLOCKS, by_sleep, _blocks("from what was said in chats")),
+    Way(
+        "import",
+        "python",
+        _ALL,
+        by_import,
+        dict.fromkeys(("record", "entry", "core", "archive"), "`memory.import_file(path)`"),
+    ),
 )
 
 READERS = (
-    Way("Python", "python", _ALL, read_by_python),
-    Way("command line", "cli", _ALL, read_by_command),
-    Way("REST", "rest", _OWN, read_by_rest),
-    Way("MCP", "mcp", _HERE, read_by_mcp),
-    Way("ABL expression", "abl", {"record": OF_AN_AGENT}, read_by_abl_expression),
-    Way("ABL recall", "abl", {"record": OF_AN_AGENT, "entry": OF_AN_AGENT}, read_by_abl_recall),
-    Way("mashin recall", "mashin", {"entry": ("user", "shared")}, read_by_machine),
-    Way("$context.memory", "workflow", {"record": OF_A_DEFINITION}, read_by_context),
-    Way("working memory", "workflow", {"record": OF_A_DEFINITION}, read_by_prompt),
-    Way("user_memory", "python", {"core": OF_A_BLOCK}, read_by_user_memory),
-    Way("reminders", "python", {"archive": OF_A_BLOCK}, read_by_reminders),
-    Way("export", "python", _ALL, read_by_export),
+    Way(
+        "Python",
+        "python",
+        _ALL,
+        read_by_python,
+        {
+            "record": '`ada.value("kite")`',
+            "entry": '`ada.recall(query, collection="kites")`',
+            **_blocks('`ada.blocks.get("{}")`'),
+        },
+    ),
+    Way(
+        "command line",
+        "cli",
+        _ALL,
+        read_by_command,
+        {
+            "record": "`memoranda facts get kite`",
+            "entry": "`memoranda recall QUERY --collection kites`",
+            **_blocks("`memoranda blocks show {}`"),
+        },
+    ),
+    Way(
+        "REST",
+        "rest",
+        _OWN,
+        read_by_rest,
+        {
+            "record": '`client.facts.value("kite")`',
+            "entry": '`client.collections.recall(query, collection="kites")`',
+            "core": '`client.memory.get("core")`',
+            "archive": "`client.memory.recall(query)`",
+        },
+    ),
+    Way(
+        "MCP",
+        "mcp",
+        _HERE,
+        read_by_mcp,
+        {"record": "`get_fact`", "entry": "`recall`", "core": "`get_memory_block`", "archive": "`recall_blocks`"},
+    ),
+    Way("ABL expression", "abl", _RECORDS, read_by_abl_expression, {"record": "`user.kite`, `{{user.kite.colour}}`"}),
+    Way("ABL field", "abl", _RECORDS, read_by_abl_fields, {"record": "`user.kite.colour`, declared by itself"}),
+    Way(
+        "ABL recall",
+        "abl",
+        {"record": OF_AN_AGENT, "entry": OF_AN_AGENT},
+        read_by_abl_recall,
+        {"record": "`PATHS: [user.kite]`", "entry": '`DOMAIN: "kites"`, then `recalled.kites`'},
+    ),
+    Way(
+        "mashin recall",
+        "mashin",
+        {"entry": ("user", "shared")},
+        read_by_machine,
+        {"entry": '`recall` with `query` and `collection: "kites"`'},
+    ),
+    Way(
+        "$context.memory",
+        "workflow",
+        _MOUNTED,
+        read_by_context,
+        {"record": "`$context.memory.kite`", **_blocks("`$context.memory.about`, of a memory with `block: {}`")},
+    ),
+    Way(
+        "working memory",
+        "workflow",
+        _MOUNTED,
+        read_by_prompt,
+        {"record": "`bindings: {memory: [kite]}`", **_blocks("`bindings: {{memory: [about]}}`, with `block: {}`")},
+    ),
+    Way("user_memory", "python", {"core": OF_A_BLOCK}, read_by_user_memory, {"core": "every prompt of a chat"}),
+    Way(
+        "reminders",
+        "python",
+        {"archive": OF_A_BLOCK},
+        read_by_reminders,
+        {"archive": "a chat, by its message, with `archival_mode: auto`"},
+    ),
+    Way(
+        "export",
+        "python",
+        _ALL,
+        read_by_export,
+        dict.fromkeys(("record", "entry", "core", "archive"), "`memory.export(path)`"),
+    ),
 )
 
 APART: dict[tuple[Kind, Kind], str] = {
@@ -734,7 +956,15 @@ def why_nothing(writer: Way, reader: Way) -> list[str]:
     return list(dict.fromkeys(APART.get((one, other)) or APART[other, one] for one, other in pairs))
 
 
+def _name(place: Place) -> str:
+    """Return the name of a memory in a workflow: a record has its slug, a block the name of its binding."""
+    return place.key if place.kind == "record" else "mounted"
+
+
 def _mounted(house: House, place: Place) -> str:
+    if place.kind != "record":
+        agent = f", agent: {DESK.id}" if place.scope == "agent" else ""
+        return f"mounted: {{kind: memory, settings: {{block: {place.block}{agent}, writable: true}}}}"
     return f"mounted: {{kind: memory, settings: {{definition_id: {house.definitions[place.scope].id}}}}}"
 
 
