@@ -447,7 +447,7 @@ def test_every_drawing_is_shown_and_can_be_seen_in_the_dark() -> None:
         for _, image in _IMAGE.findall(path.read_text(encoding="utf-8"))
     }
     drawings = sorted((DOCS / "drawings").glob("*.svg"))
-    assert len(drawings) == 4
+    assert len(drawings) == 5
     for drawing in drawings:
         assert drawing in shown, f"no page shows {drawing.name}"
         assert "prefers-color-scheme: dark" in drawing.read_text(encoding="utf-8")

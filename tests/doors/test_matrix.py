@@ -21,17 +21,22 @@ from ways import (
     DESK,
     GOOD,
     HOUR,
+    LISTENERS,
     OTHER,
     READERS,
     SLUGS,
+    SPEAKERS,
+    TALKS_APART,
     WRITERS,
     House,
     Kind,
     Place,
     ScopeName,
+    Talk,
     Way,
     cases,
     found_by_command,
+    page_tables,
     readers_of,
     refused,
     shared_by,
@@ -44,6 +49,7 @@ from memoranda.model.scope import ENDING_KINDS, KINDS
 from memoranda.testing import FakeClock
 from memoranda.testing.conformance.base import EMBEDDER
 
+ROOT = Path(__file__).parents[2]
 ALL = list(cases())
 NAMES = ["-".join((writer.name.replace(" ", "_"), kind, scope)) for writer, kind, scope in ALL]
 
@@ -199,6 +205,25 @@ def doors_in_ledger(house: House, place: Place) -> list[str]:
         for event in house.memory.ledger.events()
         if event.effect in written and event.scope == path and event.key == place.key
     ]
+
+
+@pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda one: f"{one.name}-{one.kind}")
+def test_what_was_said_is_read_in_every_way_of_its_kind_and_in_no_other(house: House, speaker: Talk) -> None:
+    user, id = f"speaker_{speaker.name.lower()}_{speaker.kind}", f"talk_{speaker.name.lower()}_{speaker.kind}"
+    words = "The red kite flies"
+    speaker.go(house, user, id, words)
+    for listener in LISTENERS:
+        # The same user and id: only the kind keeps them apart.
+        assert (words in listener.go(house, user, id)) == (speaker.kind == listener.kind), listener.name
+    kinds = {one.kind for one in LISTENERS}
+    assert all((one, other) in TALKS_APART or (other, one) in TALKS_APART for one in kinds for other in kinds - {one})
+
+
+def test_the_page_about_what_crosses_has_the_tables_of_these_tests() -> None:
+    page = (ROOT / "docs" / "what-crosses.md").read_text(encoding="utf-8")
+    for name, lines in page_tables().items():
+        _, _, below = page.partition(f"<!-- {name} -->\n")
+        assert below.split("\n\n")[0].strip().splitlines() == lines, f"write it below `<!-- {name} -->`"
 
 
 def test_no_two_ways_are_apart_without_a_reason() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Literal, NamedTuple
@@ -20,10 +20,11 @@ import memoranda
 from memoranda import errors
 from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.api.memory import Memory
-from memoranda.chat import Agent, chat, preview
+from memoranda.chat import Agent, chat, preview, read_conversation
 from memoranda.cli.app import run
 from memoranda.sleep import extract_by_model, extract_by_rules, run_sleep_time
 from memoranda.testing.conformance.base import EMBEDDER
+from memoranda.workflow.threads import add_message, messages, open_thread
 
 Kind = Literal["record", "entry", "core", "archive"]
 ScopeName = Literal["user", "agent", "workflow", "thread", "project", "shared"]
@@ -528,6 +529,22 @@ def read_by_mcp(house: House, place: Place) -> Any:
 
 def read_by_abl_expression(house: House, place: Place) -> Any:
     path = f"{place.scope}.{place.key}"
+    if place.kind != "record":
+        agent = house.agent(f"""
+        AGENT: Flyer
+        GOAL: "Fly kites"
+        MEMORY:
+          persistent:
+            - {path}
+              ACCESS: read
+        FLOW:
+          field:
+            REASONING: false
+            RESPOND: "{{{{COALESCE({path}, 'none')}}}}"
+            THEN: COMPLETE
+        """)
+        [said] = _start(agent, place).opening.messages
+        return None if said == "none" else said
     agent = house.agent(f"""
     AGENT: Flyer
     GOAL: "Fly kites"
@@ -870,7 +887,13 @@ READERS = (
         read_by_mcp,
         {"record": "`get_fact`", "entry": "`recall`", "core": "`get_memory_block`", "archive": "`recall_blocks`"},
     ),
-    Way("ABL expression", "abl", _RECORDS, read_by_abl_expression, {"record": "`user.kite`, `{{user.kite.colour}}`"}),
+    Way(
+        "ABL expression",
+        "abl",
+        {"record": OF_AN_AGENT, "core": ("user",), "archive": ("user",)},
+        read_by_abl_expression,
+        {"record": "`user.kite`, `{{user.kite.colour}}`", **_blocks("`user.blocks.{}`")},
+    ),
     Way("ABL field", "abl", _RECORDS, read_by_abl_fields, {"record": "`user.kite.colour`, declared by itself"}),
     Way(
         "ABL recall",
@@ -1016,3 +1039,175 @@ def drawn(seen: set[tuple[str, str, str]]) -> list[str]:
     heads = [f"{'':{wide}}  {'│   ' * number}┌ {reader.name}" for number, reader in enumerate(READERS)]
     body = [f"{row[0]:{wide}}  " + "".join(f"{cell:<4}" for cell in row[1:]) for row in rows]
     return [*heads, *body, *(f"{letter}  {reason}" for reason, letter in letters.items())]
+
+
+# conversations
+
+
+TalkKind = Literal["conversation", "thread", "session"]
+
+
+class Talk(NamedTuple):
+    """One way to say something in a conversation, or to read what was said."""
+
+    name: str
+    kind: TalkKind
+    go: Callable[..., Any]
+    spelling: str
+
+
+def say_in_chat(house: House, user: str, id: str, text: str) -> None:
+    chat(house.memory, DESK, text, user=user, conversation_id=id, message_id="m1", model=Scripted("Noted."))
+
+
+def say_in_thread(house: House, user: str, id: str, text: str) -> None:
+    add_message(house.memory, open_thread(house.memory, owner=user, id=id), text, sender=user, by_owner=True)
+
+
+def say_by_workflow(house: House, user: str, id: str, text: str) -> None:
+    flow = house.workflow("""
+    defs:
+      say: {kind: task, action: send_text_message, inputs: {text: "=$input.words"}}
+    flow:
+      - do: say
+    """)
+    flow.run({"words": text}, owner=user, thread=id).check()
+
+
+def say_in_session(house: House, user: str, id: str, text: str) -> None:
+    _listener(house).start(user=user, id=id).say(text)
+
+
+def read_chat(house: House, user: str, id: str) -> list[str]:
+    found = _found(lambda: read_conversation(house.memory, user, id))
+    return [part.text for part in found.parts] if found else []
+
+
+def read_chat_by_client(house: House, user: str, id: str) -> list[str]:
+    found = _found(lambda: house.client(user).conversations.get(id))
+    return [part.text for part in found.parts] if found else []
+
+
+def hear_in_chat(house: House, user: str, id: str) -> list[str]:
+    return [said.text for said in preview(house.memory, DESK, "And?", user=user, conversation_id=id).messages]
+
+
+def read_thread(house: House, user: str, id: str) -> list[str]:
+    return [one.text for one in messages(house.memory, open_thread(house.memory, owner=user, id=id), 10)]
+
+
+def hear_in_workflow(house: House, user: str, id: str) -> list[str]:
+    model = Scripted("Yes.")
+    flow = house.workflow(
+        """
+        defs:
+          primary: {kind: model, settings: {provider: openai}}
+          answer:
+            kind: task
+            action: ai_generate_reply
+            inputs: {input_mode: history}
+            bindings: {model: primary}
+        flow:
+          - do: answer
+        """,
+        model=model,
+    )
+    flow.run(owner=user, thread=id)
+    return [said.text for ask in model.asked for said in ask.messages]
+
+
+def read_session(house: House, user: str, id: str) -> list[str]:
+    session = _found(lambda: memoranda.abl.resume(house.memory, id, agent=_listener(house)))
+    return [turn.input for turn in session.turns() if turn.input] if session else []
+
+
+def hear_in_session(house: House, user: str, id: str) -> list[str]:
+    session = _found(lambda: memoranda.abl.resume(house.memory, id, agent=_listener(house)))
+    return session.say("And?").messages if session else []
+
+
+def _listener(house: House) -> Any:
+    return house.agent("""
+    AGENT: Listener
+    GOAL: "Listen"
+    FLOW:
+      hear:
+        REASONING: false
+        RESPOND: "{{last_input}}"
+        THEN: hear
+    """)
+
+
+SPEAKERS = (
+    Talk("chat", "conversation", say_in_chat, "`chat(memory, agent, text, user=…, conversation_id=…, message_id=…)`"),
+    Talk("Python", "thread", say_in_thread, "`add_message(memory, thread, text, …)`"),
+    Talk("workflow", "thread", say_by_workflow, "`send_text_message`, in a run with `thread=…`"),
+    Talk("ABL", "session", say_in_session, "`session.say(text)`"),
+)
+LISTENERS = (
+    Talk("Python", "conversation", read_chat, "`read_conversation(memory, user, id)`"),
+    Talk("REST", "conversation", read_chat_by_client, "`client.conversations.get(id)`"),
+    Talk("chat", "conversation", hear_in_chat, "the next message with the same `conversation_id`"),
+    Talk("Python", "thread", read_thread, "`messages(memory, thread, limit)`"),
+    Talk("workflow", "thread", hear_in_workflow, "`input_mode: history`, in a run with `thread=…`"),
+    Talk("Python", "session", read_session, "`session.turns()`"),
+    Talk("ABL", "session", hear_in_session, "`memoranda.abl.resume(memory, id)`, then `last_input`"),
+)
+TALKS_APART: dict[tuple[TalkKind, TalkKind], str] = {
+    ("conversation", "thread"): "a chat belongs to one agent and has its tool calls and summaries; a thread has what "
+    "several workflows and their owner said",
+    ("conversation", "session"): "a session is the state of an agent's flow after each turn; a chat has no flow",
+    ("thread", "session"): "a session is the state of an agent's flow after each turn; a thread has no flow",
+}
+"""Why what was said in one kind of conversation is not read as another."""
+
+
+# the tables of the documentation
+
+
+_TITLES: dict[Kind, str] = {"record": "record", "entry": "entry", "core": "core block", "archive": "archival block"}
+_LETTERS: dict[Kind, str] = {"record": "R", "entry": "E", "core": "C", "archive": "A"}
+
+
+def page_tables() -> dict[str, list[str]]:
+    """Return the tables of `docs/what-crosses.md` by the names of their places, line by line."""
+    letters = {reason: letter for reason, letter in zip(dict.fromkeys(APART.values()), "abcdef", strict=False)}
+    crossings = [(writer.name, *(_crossing(writer, reader, letters) for reader in READERS)) for writer in WRITERS]
+    talks = [
+        (kind, *(", ".join(f"{one.name}: {one.spelling}" for one in ways if one.kind == kind) for ways in TALKS))
+        for kind in ("conversation", "thread", "session")
+    ]
+    return {
+        "writers": _table(("writer", *_TITLES.values(), "scopes"), map(_spelled, WRITERS)),
+        "readers": _table(("reader", *_TITLES.values(), "scopes"), map(_spelled, READERS)),
+        "crossings": _table(("", *(reader.name for reader in READERS)), crossings),
+        "apart": _table(("", "why"), [(letter, reason) for reason, letter in letters.items()]),
+        "conversations": _table(("what", "said by", "read by"), talks),
+        "conversations apart": _table(
+            ("", "", "why"), [(one, other, reason) for (one, other), reason in TALKS_APART.items()]
+        ),
+    }
+
+
+TALKS = (SPEAKERS, LISTENERS)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = ["".join(("|", *(f" {cell} |" if cell else " |" for cell in row))) for row in (head, *rows)]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
+
+
+def _spelled(way: Way) -> tuple[str, ...]:
+    kinds: dict[tuple[ScopeName, ...], list[str]] = {}
+    for kind, scopes in way.reach.items():
+        kinds.setdefault(scopes, []).append(_TITLES[kind])
+    named = {scopes: "all" if scopes == EVERYWHERE else ", ".join(scopes) for scopes in kinds}
+    scopes = [named[one] if len(kinds) == 1 else f"{', '.join(kinds[one])}: {named[one]}" for one in kinds]
+    return (way.name, *(way.spelling.get(kind, "–") for kind in _TITLES), "; ".join(scopes))
+
+
+def _crossing(writer: Way, reader: Way, letters: dict[str, str]) -> str:
+    kinds = dict.fromkeys(kind for kind, _ in shared_by(writer, reader))
+    if kinds:
+        return " ".join(_LETTERS[kind] for kind in kinds)
+    return " ".join(letters[reason] for reason in why_nothing(writer, reader))
