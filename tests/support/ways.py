@@ -941,7 +941,7 @@ READERS = (
 )
 
 APART: dict[tuple[Kind, Kind], str] = {
-    ("record", "entry"): "a record has a name and is read by it; only texts are searched",
+    ("record", "entry"): "a record is a value under a name; a collection has texts that are searched",
     ("record", "core"): "a record is a value with a contract; a block is a text that a person can edit",
     ("record", "archive"): "a record is a value with a contract; a block is a text that a person can edit",
     ("entry", "core"): "an entry is found when it is asked for; a core block is always shown",

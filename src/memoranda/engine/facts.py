@@ -332,6 +332,8 @@ def _request_digest(rows: Transaction, effect: Repeatable) -> str:
             about += [write.ttl, write.domain, hash_content(secret, payload)]
             if write.record is not None:  # a different request from a plain set of the same value
                 about.append(write.record)
+            if write.keep_end:
+                about.append({"keep_end": True})
         parts.append(about)
     return hashlib.sha256(canonical(parts)).hexdigest()
 

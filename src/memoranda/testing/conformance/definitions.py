@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.definitions import CreateDefinition, UpdateDefinition
+from memoranda.engine.definitions import CreateDefinition, ReadContract, UpdateDefinition
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Sweep
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
@@ -588,6 +588,18 @@ class RecordPromises:
                 error = assert_raises(NotFound, _update, memory, ada, garden, {"owner": "Bo"})
                 assert (error.slug, error.value) == ("garden", garden.id)
         assert _update(memory, ada, memory.definitions.get("garden"), {"owner": "Bo"}).value == {"owner": "Bo"}
+
+    def test_the_contract_of_a_key_is_read_with_the_right_to_read_the_key(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        garden = _garden(memory)
+        agent = memory.acting_as("agent", policy=Policy.of(allow=("memory.read",), access={"closed": "write"}))
+        assert agent.perform(ReadContract(scope=ada.scope, key="garden")) == garden
+        assert agent.perform(ReadContract(scope=ada.scope, key="other")) is None
+        assert agent.perform(ReadContract(scope=memory.scope(project="p").scope, key="garden")) is None
+        assert_raises(Denied, agent.perform, ReadContract(scope=ada.scope, key="closed"))
+        memory.definitions.delete(garden.id)
+        assert agent.perform(ReadContract(scope=ada.scope, key="garden")) is None
 
     # several at once
 

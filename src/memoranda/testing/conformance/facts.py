@@ -637,6 +637,18 @@ class ExpiryPromises:
         clock.advance(REST)
         assert ada.get("k") is None
 
+    def test_a_write_may_keep_the_end_of_a_fact(self, memory: Memory, ada: ScopedMemory, clock: FakeClock) -> None:
+        def write(key: str, **options: Any) -> Fact:
+            payload = msgspec.Raw(b"2")
+            return memory.perform(SetFact(scope=ada.scope, key=key, payload=payload, keep_end=True, **options))
+
+        end = ada.set("k", 1, ttl=60).expires_at
+        clock.advance(10)
+        assert (write("k").expires_at, write("new").expires_at) == (end, None)
+        assert write("k", ttl=5).expires_at == clock.now() + timedelta(seconds=5)
+        clock.advance(5)
+        assert write("k").expires_at is None, "an expired fact has no end to keep"
+
     def test_expired_fact_is_invisible_before_it_is_swept(self, ada: ScopedMemory, clock: FakeClock) -> None:
         ada.set("gone", 1, ttl=60, domain="d")
         ada.set("here", 1, ttl=61, domain="d")
