@@ -354,6 +354,18 @@ def test_sensitive_and_write_only_fields_stay_hidden(load: Any, memory: Memory) 
     assert memory.scope(user="ada").value("profile")["pin"] == "1234-5678"
 
 
+def test_a_stored_value_that_no_longer_fits_is_not_quoted_in_the_trace(load: Any, memory: Memory) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"pin": {"type": "string"}, "name": {"type": "string"}}}
+    memory.definitions.create(name="Profile", slug="profile", schema=schema)
+    memory.scope(user="ada").set("profile", {"pin": "4711-0815"})
+    schema["properties"]["pin"] = {"type": "string", "pattern": "^x"}
+    memory.definitions.update("profile", schema=schema)
+    declared = "    - user.profile.name\n    - user.profile.pin\n      SENSITIVE: true"
+    turn = desk(load, declared, "    SET: user.profile.name = input").start(user="ada").say("Ada")
+    assert about(turn, "refused") == ["user.profile.name"]
+    assert "at $.pin" in why(turn) and "4711" not in str(list(turn.trace))
+
+
 def test_policies_of_the_record_and_of_the_field_both_count(load: Any, memory: Memory, profile: Any) -> None:
     by_workflow(memory, {"preferred_name": "Ada", "language": "en"})
 

@@ -264,8 +264,12 @@ class SessionFacts:
                 if value is None and change.fields:
                     continue  # A field of nothing is removed.
                 joined = inside.get(at) if change.fields else None
-                expect = joined[1] if joined else expect
-                options: dict[str, Any] = {"source": change.source, "ttl": change.ttl, "expect": expect}
+                # A record keeps its own time to live, also one that came into being after the trigger.
+                ttl = None if place.fields else change.ttl
+                if joined:
+                    expect, earlier = joined[1], effects[joined[0]]
+                    ttl = earlier.ttl if ttl is None and isinstance(earlier, SetFact) else ttl
+                options: dict[str, Any] = {"source": change.source, "ttl": ttl, "expect": expect}
                 effect = self.effect(scope, change.key, value, domain=domain, keep_end=change.builds_on, **options)
             except (StepError, Refused, UsageError) as error:
                 raise ChangeError(change, error) from None

@@ -23,6 +23,7 @@ from memoranda.errors import (
     NotVerified,
     QuotaExceeded,
     Refused,
+    SchemaViolation,
     ScopeEnded,
     UsageError,
 )
@@ -107,7 +108,12 @@ def _leave_out(turn: ActiveTurn, facts: SessionFacts, error: MemorandaError) -> 
     if slug is not None and all(change.fields for change in refused):
         # The fields of a record are left out one by one: those that the error names, or else the last.
         field = _FIELD.match(str(error.details.get("path", "")))
-        refused = [change for change in refused if field and change.fields[0] == field[1]] or refused[-1:]
+        at_fault = [change for change in refused if field and change.fields[0] == field[1]]
+        if field and not at_fault:
+            # The error quotes a stored value of another field, which may be a sensitive one.
+            message = f"the record {quote(slug)} does not fit its definition at {field[0]}"
+            error = SchemaViolation(message, hint="Correct the record, or its schema", slug=slug, path=field[0])
+        refused = at_fault or refused[-1:]
     for change in refused:
         _drop(turn, facts, change, refusal_detail(change.variable, error))
         if isinstance(error, QuotaExceeded):
