@@ -29,8 +29,8 @@ from memoranda.errors import (
     SourceError,
     UsageError,
 )
+from memoranda.runs.records import load_memory
 from memoranda.testing import CountingIds
-from memoranda.workflow.records import load_memory
 from memoranda.workflow.transfer import export_workflow, import_workflow
 
 PATIENCE = 120.0

@@ -10,19 +10,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
-from memoranda.agent.prompt import estimate_tokens, tag, wrap
+from memoranda.agent.prompt import MEMORY_NOTICE, estimate_tokens, tag, wrap
 from memoranda.engine.blocks import RecallBlocks
 from memoranda.engine.definitions import ReadDefinitions
 from memoranda.engine.facts import GetFact, GetFacts
 from memoranda.engine.memory_index import plain_text
 from memoranda.engine.recall import RecallAll, seen_scopes
+from memoranda.engine.schemas import parts_of
 from memoranda.errors import Denied, NotFound
 from memoranda.lang.diagnostics import Suggestions
-from memoranda.model.block import BlockMatch, key_of, lines_of, owner_of
+from memoranda.lang.expression.values import to_text
+from memoranda.model.block import BlockMatch, has_blocks, key_of, lines_of, owner_of
 from memoranda.model.context import Context, ContextItem, Omitted, Why
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Effect
@@ -30,7 +32,10 @@ from memoranda.model.entry import Match, Recalled
 from memoranda.model.fact import Fact
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
-from memoranda.model.text import quote
+from memoranda.model.text import escape_hidden, quote
+
+if TYPE_CHECKING:
+    from memoranda.api.memory import Memory
 
 Perform: TypeAlias = Callable[[Effect], Any]
 CountTokens: TypeAlias = Callable[[str], int]
@@ -82,6 +87,33 @@ def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens
     if plan.limit and plan.searches:
         draft.add_matches(_pages(plan, perform))
     return draft.context()
+
+
+_ANY_TEXT = ("entry", "line", "message")
+"""What a program may be told of a user without declaring it; facts and records are declared."""
+_BUDGET = 1_000
+
+
+def remembered_text(memory: Memory, scope: Scope, query: str, *, core: bool = True) -> str:
+    """Return what a program's model should be told of a user: core blocks, and what answers a query; may be empty.
+
+    Facts and records are not among it: a program declares those that it uses. Nothing is told under a policy that
+    does not allow it.
+    """
+    search = RecallAll(scope=scope, query=query, kinds=_ANY_TEXT, block="archival")
+    plan = ContextPlan(
+        scope=scope,
+        searches=(search,) if query.strip() and memory.may(search) else (),
+        core=blocks_above(scope) if core else (),
+        budget=_BUDGET,
+    )
+    text = build_context(plan, memory.perform).text
+    return f"{MEMORY_NOTICE}\n\n{text}" if text else ""
+
+
+def blocks_above(scope: Scope) -> tuple[Scope, ...]:
+    """Return the scopes with memory blocks at and above a scope, the user's first."""
+    return tuple(reversed([one for one in seen_scopes(scope) if has_blocks(one)]))
 
 
 def mounted_records(scope: Scope, slugs: Sequence[str], perform: Perform) -> tuple[tuple[Definition, Scope], ...]:
@@ -292,7 +324,7 @@ def _record_item(fact: Fact, definition: Definition) -> ContextItem:
     return ContextItem(
         kind="record",
         ref=_fact_ref(fact.scope, fact.key),
-        text=plain_text(fact.value, definition.schema),
+        text="\n".join(record_lines(definition.schema, fact.value)),
         scope=fact.scope,
         source=definition.slug,
         updated_at=fact.updated_at,
@@ -376,3 +408,54 @@ def _owner_of(scope: Scope) -> tuple[str, str | None]:
         return owner_of(scope)
     ids = dict(scope.parts)
     return ("user", ids.get("agent")) if "user" in ids else (str(scope), None)
+
+
+# records as text
+
+_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_JOINTS = re.compile(r"[_\-\s]+")
+_WHOLE = 2**31
+"""More characters than any stored value has: values are not shortened."""
+
+
+def record_lines(schema: dict[str, Any], value: Any) -> Iterator[str]:
+    """Yield a line for each field: those of the schema in its order, then the others."""
+    if not isinstance(value, dict):
+        return
+    fields = cast("dict[str, Any]", value)
+    properties = _properties(schema)
+    listed = [name for name in properties if name in fields]
+    for name in (*listed, *(name for name in fields if name not in properties)):
+        yield f"- {_label(name, properties.get(name), schema)}: {_field_text(fields[name])}"
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in parts_of(schema, schema):
+        for name, below in cast("dict[str, Any]", part.get("properties", {})).items():
+            found.setdefault(name, below)
+    return found
+
+
+def _label(name: str, schema: Any, root: dict[str, Any]) -> str:
+    """Return the label of a field: its title, or its name in words."""
+    for part in parts_of(schema, root):
+        title = part.get("title")
+        if isinstance(title, str) and title.strip():
+            return one_line(title.strip())
+    return in_words(name)
+
+
+def in_words(name: str) -> str:
+    """Return the name of a field or a block in words."""
+    spaced = _JOINTS.sub(" ", name).strip() or name
+    return one_line(spaced[:1].upper() + spaced[1:])
+
+
+def _field_text(value: Any) -> str:
+    return "null" if value is None else one_line(to_text(value, most=_WHOLE))
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and invisible characters."""
+    return escape_hidden(_BREAKS.sub(" ", text))

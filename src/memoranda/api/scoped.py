@@ -25,14 +25,13 @@ from memoranda.api.arguments import (
     make_item,
 )
 from memoranda.api.blocks import Blocks, history_effect
-from memoranda.api.context import ContextPlan, build_context, mounted_records
+from memoranda.api.context import ContextPlan, blocks_above, build_context, mounted_records
 from memoranda.engine.entries import Forget, Item, ListEntries, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
-from memoranda.engine.recall import Recall, RecallAll, seen_scopes
+from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, Hint, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
-from memoranda.model.block import has_blocks
 from memoranda.model.clock import Duration, parse_duration, parse_moment
 from memoranda.model.context import Context
 from memoranda.model.effect import Effect
@@ -493,7 +492,7 @@ class ScopedMemory:
         plan = ContextPlan(
             scope=self.scope,
             searches=tuple(searches) if query.strip() else (),
-            core=tuple(reversed([one for one in seen_scopes(self.scope) if has_blocks(one)])) if core else (),
+            core=blocks_above(self.scope) if core else (),
             records=mounted_records(self.scope, definitions, self._perform),
             limit=limit if query.strip() else 0,
             threshold=None if threshold is None else check_threshold(threshold),

@@ -11,8 +11,8 @@ from memoranda.errors import Hint, UsageError
 from memoranda.model.clock import Duration
 from memoranda.model.limits import check_count
 from memoranda.model.text import quote
+from memoranda.runs.records import OnInvalid
 from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS, Bounds
-from memoranda.workflow.records import OnInvalid
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):

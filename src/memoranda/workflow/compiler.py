@@ -18,6 +18,7 @@ from memoranda.lang.source import Source, digest_of
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs import program
+from memoranda.runs.records import BlockBinding
 from memoranda.workflow.actions.base import Action, Call, find_action
 from memoranda.workflow.actions.builtin import BUILTIN, installed_actions
 from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
@@ -37,7 +38,6 @@ from memoranda.workflow.document import (
 )
 from memoranda.workflow.expressions import Programs, Template
 from memoranda.workflow.parser import Reading
-from memoranda.workflow.records import BlockBinding
 from memoranda.workflow.runtime.plan import ModelChoice, Plan, Task, ToolUse, Use, policy_of
 
 _PROVIDER, _MODEL = "openai", "gpt-5.2"

@@ -190,8 +190,6 @@ VARIABLES = Level.of(
 
 LEVELS = levels_in(globals())
 
-UPDATE_MEMORY = "update_memory"
-"""The action that writes records, and the tool that a model gets with a memory; a reserved name in the latter case."""
 RESERVED_CONTEXT = "memory"
 """The part of `$context` that shows the memory records and cannot be set."""
 

@@ -24,11 +24,11 @@ from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs.outcome import CallResult, Outcome, Waiting
 from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram
+from memoranda.runs.records import OnInvalid, WorkingMemory, load_memory
 from memoranda.runs.storage import JournalEntry, StoredRun
 from memoranda.workflow.behaviour import Behaviour
 from memoranda.workflow.compiler import Kit, compile_workflow
 from memoranda.workflow.document import Document
-from memoranda.workflow.records import OnInvalid, WorkingMemory, load_memory
 from memoranda.workflow.run import Begun, Run, State, entries_of, state_from, state_of
 from memoranda.workflow.runtime.execution import begin, resume
 from memoranda.workflow.runtime.plan import ModelChoice, Plan

@@ -13,10 +13,10 @@ from memoranda.api.memory import Memory
 from memoranda.lang.egress import LOCAL_EGRESS
 from memoranda.model.definition import Definition
 from memoranda.runs.outcome import Paused, Waiting
+from memoranda.runs.records import WorkingMemory, load_memory
 from memoranda.testing import FakeClock
 from memoranda.workflow.actions.base import Call, Message, carry_out, find_action
 from memoranda.workflow.actions.builtin import BUILTIN
-from memoranda.workflow.records import WorkingMemory, load_memory
 
 BIKE: dict[str, Any] = {
     "type": "object",

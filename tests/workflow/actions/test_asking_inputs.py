@@ -9,9 +9,9 @@ import pytest
 
 from memoranda.agent.models import Reply
 from memoranda.errors import ModelUnavailable, UsageError
+from memoranda.runs.records import HEADING
 from memoranda.workflow.actions.ai import ASSISTANT, READER, REPLY_SECONDS, ai_generate_text
 from memoranda.workflow.actions.base import Call, Message
-from memoranda.workflow.records import HEADING
 
 Act = Callable[..., Any]
 PART = {"type": "object", "properties": {"part": {"type": "string"}}, "required": ["part"]}

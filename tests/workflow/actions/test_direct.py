@@ -9,9 +9,9 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.errors import InvalidKey, NotFound, SchemaViolation
+from memoranda.runs.records import load_memory
 from memoranda.workflow.actions.base import Call
 from memoranda.workflow.actions.builtin import update_memory
-from memoranda.workflow.records import load_memory
 
 Act = Callable[..., Any]
 

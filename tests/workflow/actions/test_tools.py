@@ -13,9 +13,9 @@ from memoranda.agent.connection import connect
 from memoranda.agent.models import Reply
 from memoranda.api.memory import Memory
 from memoranda.errors import ActionFailed, Busy, ModelFailed, NotFound, UsageError
+from memoranda.runs.records import load_memory
 from memoranda.testing.conformance.base import present
 from memoranda.workflow.actions.base import Tool
-from memoranda.workflow.records import load_memory
 
 Act = Callable[..., Any]
 STOCK = Tool(

@@ -12,9 +12,9 @@ import memoranda
 from memoranda.api.memory import Memory
 from memoranda.errors import InvalidKey, NotFound, SchemaViolation, SourceError
 from memoranda.model.definition import Definition
+from memoranda.runs.records import load_memory, sweep_expired
 from memoranda.testing import FakeClock
 from memoranda.workflow import Behaviour, Run, action
-from memoranda.workflow.records import load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]

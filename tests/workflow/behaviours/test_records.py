@@ -15,10 +15,10 @@ from memoranda.errors import InvalidScope, UsageError
 from memoranda.model.definition import Definition
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
+from memoranda.runs.records import load_memory
 from memoranda.testing import FakeClock
 from memoranda.testing.conformance.base import present
 from memoranda.workflow import Run
-from memoranda.workflow.records import load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]

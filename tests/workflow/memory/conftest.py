@@ -10,8 +10,8 @@ import pytest
 import memoranda
 from memoranda.api.memory import Memory
 from memoranda.model.definition import Definition
+from memoranda.runs.records import WorkingMemory, load_memory
 from memoranda.testing import FakeClock
-from memoranda.workflow.records import WorkingMemory, load_memory
 
 COUNT: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

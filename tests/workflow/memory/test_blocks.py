@@ -13,7 +13,7 @@ from memoranda import Policy
 from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.api.memory import Memory
 from memoranda.model.definition import Definition
-from memoranda.workflow.records import BlockBinding, load_memory, update_tool, working_memory
+from memoranda.runs.records import BlockBinding, load_memory, update_tool, working_memory
 
 Define = Callable[..., Definition]
 

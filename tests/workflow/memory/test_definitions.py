@@ -9,7 +9,7 @@ import pytest
 from memoranda.api.memory import Memory
 from memoranda.errors import AlreadyExists, InvalidDefinition, NotFound, UsageError
 from memoranda.model.definition import Definition
-from memoranda.workflow.records import WorkingMemory, working_memory
+from memoranda.runs.records import WorkingMemory, working_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

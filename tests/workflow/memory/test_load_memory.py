@@ -18,9 +18,9 @@ from memoranda.errors import Denied, InvalidDefinition, InvalidScope, NotFound, 
 from memoranda.model.definition import Definition
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
+from memoranda.runs.records import WorkingMemory, load_memory
 from memoranda.store.memory import MemoryStore
 from memoranda.testing import FakeClock
-from memoranda.workflow.records import WorkingMemory, load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

@@ -14,7 +14,7 @@ from memoranda import Policy, Rule
 from memoranda.api.memory import Memory
 from memoranda.errors import SchemaViolation
 from memoranda.model.definition import Definition
-from memoranda.workflow.records import WorkingMemory, load_memory
+from memoranda.runs.records import WorkingMemory, load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -138,7 +138,7 @@ def test_merges_of_many_threads_lose_nothing(tmp_path: Path) -> None:
 
 WRITER = """
 import sys, memoranda
-from memoranda.workflow.records import load_memory
+from memoranda.runs.records import load_memory
 with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
     working = load_memory(memory, owner="ada", run=sys.argv[2])
     print("ready", flush=True)

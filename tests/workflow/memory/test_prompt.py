@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.model.clock import EPOCH
 from memoranda.model.definition import Definition
-from memoranda.workflow.records import append_memory, working_memory
+from memoranda.runs.records import append_memory, working_memory
 
 DOCUMENTS = sorted((Path(__file__).parents[4] / "shared").glob("*/004_*.txt"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import memoranda
 from memoranda.api.memory import Memory
 from memoranda.model.definition import Definition
-from memoranda.workflow.records import WorkingMemory, load_memory
+from memoranda.runs.records import WorkingMemory, load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

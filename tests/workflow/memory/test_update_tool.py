@@ -16,7 +16,7 @@ from memoranda.api.memory import Memory
 from memoranda.errors import StorageError, Unavailable
 from memoranda.model.definition import Definition
 from memoranda.model.value import encode
-from memoranda.workflow.records import WorkingMemory, load_memory, update_records, update_tool
+from memoranda.runs.records import WorkingMemory, load_memory, update_records, update_tool
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

@@ -26,8 +26,8 @@ from memoranda.errors import (
 from memoranda.model.definition import Definition
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
+from memoranda.runs.records import WorkingMemory, load_memory, sweep_expired
 from memoranda.testing import FakeClock
-from memoranda.workflow.records import WorkingMemory, load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

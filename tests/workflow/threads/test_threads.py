@@ -25,8 +25,8 @@ from memoranda.errors import (
 )
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
+from memoranda.runs.records import load_memory
 from memoranda.testing import FakeClock
-from memoranda.workflow.records import load_memory
 from memoranda.workflow.threads import (
     MOST_MESSAGES,
     Thread,

@@ -15,9 +15,11 @@ from memoranda.abl.runtime.state import Wait
 from memoranda.abl.tools.outcome import Outcome
 from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from memoranda.agent.prompt import data_fence
+from memoranda.api.context import remembered_text
 from memoranda.errors import ModelError
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.template import CompiledTemplate
+from memoranda.model.block import agent_scope
 from memoranda.model.text import quote
 
 _BEGIN = "(The conversation begins; the user has said nothing yet.)"
@@ -89,8 +91,10 @@ class ReasoningAction:
         """Ask the model, call the tools it asks for, and ask again, until it replies with text."""
         messages = list(conversation(turn))
         tools = self._specs(turn)
+        remembered = _remembered(turn)
         for _ in range(turn.behaviour.reasoning):
-            reply = _reply(turn, Ask(self._instructions(turn), tuple(messages), tools))
+            instructions = "\n\n".join(filter(None, (self._instructions(turn), remembered)))
+            reply = _reply(turn, Ask(instructions, tuple(messages), tools))
             if not reply.calls:
                 signal = check_rules(turn, "reply")
                 if signal is not None:
@@ -151,6 +155,15 @@ class ReasoningAction:
         if summary:
             parts.append(data_fence("what happened before", summary))
         return "\n\n".join(parts)
+
+
+def _remembered(turn: ActiveTurn) -> str:
+    """Return what is remembered of the user that matters now, without sensitive values; nothing in a replay."""
+    facts = turn.frame.facts.session
+    if facts.user is None or turn.replay is not None:
+        return ""
+    scope = agent_scope(facts.user, turn.frame.plan.name)
+    return turn.hide(remembered_text(facts.memory, scope, turn.text))
 
 
 def _recall_instructions(turn: ActiveTurn) -> list[str]:

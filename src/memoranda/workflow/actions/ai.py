@@ -31,9 +31,8 @@ from memoranda.errors import (
 from memoranda.model.limits import Limits
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
+from memoranda.runs.records import UPDATE_MEMORY, append_memory, may_update, update_records, update_tool, working_memory
 from memoranda.workflow.actions.base import Call, F, action, object_schema
-from memoranda.workflow.keywords import UPDATE_MEMORY
-from memoranda.workflow.records import append_memory, may_update, update_records, update_tool, working_memory
 
 _LIMITS = Limits()
 _SHOWN = 300
@@ -292,10 +291,10 @@ def _ask(call: Call, system: str, shape: Shape | None = None) -> tuple[Model, An
             hint="Define one with `kind: model`, and name it in the task's `bindings.model`",
             task=call.task,
         )
-    tools, settings = Toolbox(call), call.settings
+    tools, settings, messages = Toolbox(call), call.settings, _messages(call)
     ask = Ask(
-        _instructions(call, system),
-        _messages(call),
+        _instructions(call, system, messages),
+        messages,
         tools=tools.specs,
         schema=None if shape is None else shape.schema,
         temperature=settings.get("temperature"),
@@ -327,10 +326,12 @@ def _ask(call: Call, system: str, shape: Shape | None = None) -> tuple[Model, An
     return call.model, answer
 
 
-def _instructions(call: Call, system: str) -> str:
+def _instructions(call: Call, system: str, messages: tuple[Said, ...]) -> str:
     memory = call.place.memory
     mounted = [memory.contract(slug) for slug in call.slugs]
-    return append_memory(call.inputs.get("system", system), working_memory(mounted, memory.values))
+    shown = append_memory(call.inputs.get("system", system), working_memory(mounted, memory.values))
+    asked = next((said.text for said in reversed(messages) if said.role == "user"), "")
+    return append_memory(shown, memory.remembered(asked))
 
 
 def _messages(call: Call) -> tuple[Said, ...]:

@@ -31,8 +31,8 @@ from memoranda.lang.python_functions import ConversionError, Parameter, convert,
 from memoranda.model.clock import Clock
 from memoranda.model.text import quote, words_of
 from memoranda.runs.outcome import Paused, Unrecorded
+from memoranda.runs.records import WorkingMemory
 from memoranda.workflow.keywords import SETTINGS, is_name
-from memoranda.workflow.records import WorkingMemory
 
 
 def object_schema(properties: Mapping[str, Any], *, required: Iterable[str] = ()) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from memoranda.model.clock import LONGEST_DURATION
 from memoranda.model.limits import Limits
 from memoranda.model.text import quote, words_of
 from memoranda.model.value import encode_checked
+from memoranda.runs.records import UPDATE_MEMORY
 from memoranda.workflow.actions import ai
 from memoranda.workflow.actions.base import NO_SETTINGS, Action, Call, action, actions_of, object_schema
-from memoranda.workflow.keywords import UPDATE_MEMORY
 
 _INPUTS = {
     "workflow": {"type": "string", "minLength": 1, "description": "The name of the workflow."},

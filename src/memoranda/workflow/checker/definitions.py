@@ -13,6 +13,7 @@ from memoranda.model.block import BLOCK_TYPES
 from memoranda.model.definition import is_slug
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.runs.records import UPDATE_MEMORY
 from memoranda.workflow import keywords
 from memoranda.workflow.actions.base import Action
 from memoranda.workflow.checker.outline import Outline, expressions
@@ -305,9 +306,9 @@ def _check_tool_names(whole: Outline, one: Definition) -> None:
     named = {binding.kind.text: binding.names for binding in one.bindings}
     if not named.get("memory"):
         return
-    name = next((name for name in named.get("tools", ()) if name.text == keywords.UPDATE_MEMORY), None)
+    name = next((name for name in named.get("tools", ()) if name.text == UPDATE_MEMORY), None)
     if name is not None:
-        message = f"with a memory bound, `{keywords.UPDATE_MEMORY}` is the tool that changes it"
+        message = f"with a memory bound, `{UPDATE_MEMORY}` is the tool that changes it"
         whole.diagnostics.error("reserved_tool", message, name.span, name.path, hint="Give your tool another name")
 
 
@@ -382,7 +383,7 @@ def _check_task(whole: Outline, one: Definition, action: Action) -> None:
     slots.check(inputs, action.inputs, "input")
     slots.check(one.own_settings, action.settings, "setting", also=keywords.SETTINGS.names)
     _history(whole, inputs, action)
-    if action.name == keywords.UPDATE_MEMORY:
+    if action.name == UPDATE_MEMORY:
         _slugs(whole, inputs)
     elif action.name == "set_context":
         _context(whole, inputs)

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from memoranda.engine.validator import Validator
+from memoranda.runs.records import BlockBinding
 from memoranda.workflow.actions.base import Action
 from memoranda.workflow.document import Document, Settings
 from memoranda.workflow.expressions import Template
-from memoranda.workflow.records import BlockBinding
 
 _LONGEST_MS = 1_000 * 3_600 * 24 * 365 * 10
 """Ten years, within the range of any clock."""

@@ -19,13 +19,13 @@ from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.runs.outcome import CallResult, Paused, Waiting
 from memoranda.runs.recorder import Recorder
+from memoranda.runs.records import WorkingMemory
 from memoranda.workflow.actions.base import Stopped
 from memoranda.workflow.behaviour import Behaviour
 from memoranda.workflow.document import Value
 from memoranda.workflow.expressions import Template, is_true
 from memoranda.workflow.jsonata import UNDEFINED
 from memoranda.workflow.keywords import RESERVED_CONTEXT
-from memoranda.workflow.records import WorkingMemory
 from memoranda.workflow.runtime.plan import ModelChoice, Plan
 from memoranda.workflow.threads import Thread
 

@@ -9,7 +9,6 @@ prompt.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,9 +20,10 @@ import msgspec
 from memoranda.agent.conversation import ToolFailed
 from memoranda.agent.models import ToolSpec
 from memoranda.api.blocks import update_effect
+from memoranda.api.context import in_words, one_line, record_lines, remembered_text
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
-from memoranda.engine.schemas import contract_of, parts_of
+from memoranda.engine.schemas import contract_of
 from memoranda.errors import (
     Conflict,
     Hint,
@@ -37,15 +37,13 @@ from memoranda.errors import (
     UsageError,
 )
 from memoranda.lang.diagnostics import Suggestions
-from memoranda.lang.expression.values import to_text
 from memoranda.model.block import BlockType, agent_scope, key_of, size_limits
 from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
 from memoranda.model.fact import Fact
 from memoranda.model.names import is_block_key
 from memoranda.model.scope import Scope
-from memoranda.model.text import escape_hidden, quote
+from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
-from memoranda.workflow.keywords import UPDATE_MEMORY
 
 _Read: TypeAlias = tuple[list[Fact], tuple[SchemaViolation, ...]]
 """Valid records, and why others were left out."""
@@ -127,6 +125,11 @@ class WorkingMemory:
             view._values, view._versions = self._values, dict(self._versions)
         view._around, view._guard, view.skipped = self, guard, self.skipped
         return view
+
+    def remembered(self, query: str) -> str:
+        """Return what else is remembered of the owner that answers a query, as text for a prompt; may be empty."""
+        bound = any(one.block == "core" and one.agent is None for one in self.blocks.values())
+        return remembered_text(self._memory, self._home, query, core=not bound)
 
     def reload(self) -> None:
         """Read what others have written since."""
@@ -426,11 +429,8 @@ def _check_slugs(updates: Any) -> None:
 # what a model sees
 
 HEADING = "# Working Memory"
-
-_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_JOINTS = re.compile(r"[_\-\s]+")
-_WHOLE = 2**31
-"""More characters than any stored value has: values are not shortened."""
+UPDATE_MEMORY = "update_memory"
+"""The tool with which a model changes what it is shown."""
 
 
 def working_memory(mounted: Iterable[Mounted], values: Mapping[str, Any]) -> str:
@@ -448,7 +448,7 @@ def working_memory(mounted: Iterable[Mounted], values: Mapping[str, Any]) -> str
     """
     once = {one.slug: one for one in mounted}
     sections = [
-        "\n".join((f"## {_one_line(one.name)}" if isinstance(one, Definition) else f"## {_in_words(slug)}", *lines))
+        "\n".join((f"## {one_line(one.name)}" if isinstance(one, Definition) else f"## {in_words(slug)}", *lines))
         for slug, one in once.items()
         if (lines := list(_section_lines(one, values.get(slug))))
     ]
@@ -464,56 +464,15 @@ def append_memory(system: str | None, memory: str) -> str:
 
 
 def _section_lines(mounted: Mounted, value: Any) -> Iterator[str]:
-    return _lines(mounted.schema, value) if isinstance(mounted, Definition) else _block_lines(value)
+    return record_lines(mounted.schema, value) if isinstance(mounted, Definition) else _block_lines(value)
 
 
 def _block_lines(text: Any) -> Iterator[str]:
     """Yield the lines of a block that say something, each as an item of a list: none of them can be a heading."""
     for line in text.split("\n") if isinstance(text, str) else ():
         if line.strip():
-            shown = _one_line(line.rstrip())
+            shown = one_line(line.rstrip())
             yield shown if shown.lstrip().startswith("- ") else f"- {shown}"
-
-
-def _lines(schema: dict[str, Any], value: Any) -> Iterator[str]:
-    """Yield a line for each field: those of the schema in its order, then the others."""
-    if not isinstance(value, dict):
-        return
-    fields = cast("dict[str, Any]", value)
-    properties = _properties(schema)
-    listed = [name for name in properties if name in fields]
-    for name in (*listed, *(name for name in fields if name not in properties)):
-        yield f"- {_label(name, properties.get(name), schema)}: {_field_text(fields[name])}"
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for part in parts_of(schema, schema):
-        for name, below in cast("dict[str, Any]", part.get("properties", {})).items():
-            found.setdefault(name, below)
-    return found
-
-
-def _label(name: str, schema: Any, root: dict[str, Any]) -> str:
-    """Return the label of a field: its title, or its name in words."""
-    for part in parts_of(schema, root):
-        title = part.get("title")
-        if isinstance(title, str) and title.strip():
-            return _one_line(title.strip())
-    return _in_words(name)
-
-
-def _in_words(name: str) -> str:
-    spaced = _JOINTS.sub(" ", name).strip() or name
-    return _one_line(spaced[:1].upper() + spaced[1:])
-
-
-def _field_text(value: Any) -> str:
-    return "null" if value is None else _one_line(to_text(value, most=_WHOLE))
-
-
-def _one_line(text: str) -> str:
-    return escape_hidden(_BREAKS.sub(" ", text))
 
 
 # what a model may change
