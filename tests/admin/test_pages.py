@@ -241,8 +241,19 @@ def test_a_new_fact_never_takes_the_place_of_another_and_what_doors_keep_is_left
     visitor.done("/facts/new", **form)
     assert visitor.post("/facts/new", **form | {"value": "2"}).status_code == 409
     assert house.memory.scope(user="ada").value("room") == 1
-    reserved = visitor.post("/facts/new", **form | {"key": "blocks.core"})
-    assert reserved.status_code == 422 and 'id="key-fault"' in reserved.text
+    internal = visitor.post("/facts/new", **form | {"key": "blocks.core"})
+    assert internal.status_code == 422 and 'id="key-fault"' in internal.text
+
+
+def test_internal_facts_are_listed_on_request(house: Any) -> None:
+    ada = house.memory.scope(user="ada")
+    ada.set("blocks.mine", 1)
+    ada.blocks.update("core", "- Has two dogs", expected_updated_at=None)
+    visitor = house.visitor()
+    for prefix in ("", "blocks", "blocks.core"):
+        assert "- Has two dogs" not in visitor.read("/facts", scope="user:ada", prefix=prefix)
+        assert "- Has two dogs" in visitor.read("/facts", scope="user:ada", prefix=prefix, internal="true")
+    assert "blocks.mine" in visitor.read("/facts", scope="user:ada")
 
 
 # blocks

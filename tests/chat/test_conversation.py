@@ -124,11 +124,13 @@ def test_conversations_come_along_with_an_export(memory: Memory, say: Say, tmp_p
 def test_nobody_writes_the_facts_of_a_conversation_by_hand(memory: Memory, say: Say) -> None:
     say("One", "Two")
     place = memory.at(conversation_scope(memory, "ada", "c1"))
-    for key in ("chat.conversation", "chat.parts.000000000001", "chat"):
+    for key in ("chat.conversation", "chat.parts.000000000001", "chat.parts", "chat.messages.x"):
         with pytest.raises(InvalidKey):
             place.set(key, {})
-    place.set("topic", "moss")
-    assert place.value("topic") == "moss" and len(read_conversation(memory, "ada", "c1").parts) == 2
+    place.set("chat.theme", "moss")
+    assert [fact.key for fact in place.list()] == ["chat.theme"] and len(
+        read_conversation(memory, "ada", "c1").parts
+    ) == 2
 
 
 def test_time_never_goes_back_in_a_conversation(memory: Memory, say: Say, clock: FakeClock) -> None:

@@ -148,10 +148,36 @@ def test_a_key_that_cannot_be_is_refused(someone, key):
     assert someone.get(FACTS).json()["facts"] == []
 
 
-def test_reserved_keys_are_written_by_their_own_doors_alone(someone):
-    for key in ("blocks.core", "abl.session", "runs.run"):
-        assert someone.put(f"{FACTS}/{key}", json={"value": "x"}).json()["code"] == "invalid_key"
-    assert someone.put(f"{FACTS}/blockss.core", json={"value": "x"}).status_code == 200
+def test_internal_facts_are_written_by_their_own_doors_alone(someone):
+    for scope, key in (
+        ({}, "blocks.core"),
+        ({}, "sleep.learned"),
+        ({}, "threads.current.default"),
+        ({"scope": "agent:mail"}, "blocks.archival"),
+        ({"scope": "thread:c1"}, "chat.conversation"),
+        ({"scope": "thread:c1"}, "chat.parts.000000000001"),
+        ({"scope": "thread:c1"}, "threads.thread"),
+        ({"scope": "thread:c1"}, "jobs.sleep"),
+    ):
+        refused = someone.put(f"{FACTS}/{key}", params=scope, json={"value": "x"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_key"), key
+        assert "can write it" in refused.json()["detail"]
+        batched = someone.post(FACTS, json={"writes": [{"key": key, "value": "x", **scope}]})
+        assert (batched.status_code, batched.json()["code"]) == (422, "invalid_key"), key
+        assert someone.delete(f"{FACTS}/{key}", params=scope).json()["code"] == "invalid_key"
+    for key in ("blocks.mine", "chat.theme", "jobs.sleep", "runs.run", "abl.session", "sleep.hours"):
+        assert someone.put(f"{FACTS}/{key}", json={"value": "x"}).status_code == 200, key
+
+
+def test_only_an_administrator_lists_internal_facts(served, someone, newcomer):
+    admin = served.client(served.key_for(f"{newcomer}-admin", role="admin"))
+    block = {"content": "- Keeps bees", "expected_updated_at": None}
+    for caller in (someone, admin):
+        assert caller.put("/api/v1/memory/blocks/core", json=block).status_code == 200
+        assert caller.get(FACTS).json()["facts"] == []
+    shown = admin.get(FACTS, params={"internal": "true"}).json()["facts"]
+    assert [fact["key"] for fact in shown] == ["blocks.core"]
+    assert someone.get(FACTS, params={"internal": "true"}).status_code == 403
 
 
 def test_a_scope_narrows_and_never_leads_out(served, someone):

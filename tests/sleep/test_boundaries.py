@@ -34,7 +34,7 @@ def test_g3_what_two_users_say_alike_is_learned_for_each_alone(
     assert lines(user="ada") == ["- Lives in Porto", "- Prefers tea"]
     assert lines(user="bob") == ["- Lives in Porto", "- Prefers coffee"]
     assert lines(user="ada/thread:c1") == ["- Lives in Porto", "- Speaks Dutch"]
-    seen = {scope: str(memory.scope(user=scope).list()) for scope in ("ada", "bob")}
+    seen = {scope: str(memory.scope(user=scope).list(internal=True)) for scope in ("ada", "bob")}
     assert "coffee" not in seen["ada"] and "tea" not in seen["bob"]
     assert "tea" in seen["ada"] and "coffee" in seen["bob"]
 
@@ -168,4 +168,4 @@ def test_a_job_says_how_much_it_did_but_not_what(memory: Memory, talk: Any) -> N
     assert "Porto" not in repr(job)
     assert "Porto" not in repr(memory.scope(user="ada").get("sleep.learned"))
     own = Scope.of(user="ada", thread="c1")
-    assert "Porto" in repr(memory.at(own).list())  # the conversation itself keeps it
+    assert "Porto" in repr(memory.at(own).list(internal=True))  # the conversation itself keeps it

@@ -101,9 +101,12 @@ class Somebody(NamedTuple):
         """Return all that is remembered about them, and what is defined."""
         own = self.house.memory.scope(user=self.name)
         return [
-            [(fact.key, fact.value) for fact in own.list()],
+            [(fact.key, fact.value) for fact in own.list(internal=True)],
             [(entry.id, entry.content) for entry in own.entries(collection="kites")],
-            [(fact.key, fact.value) for fact in self.house.memory.scope(user=self.name, agent=DESK.id).list()],
+            [
+                (fact.key, fact.value)
+                for fact in self.house.memory.scope(user=self.name, agent=DESK.id).list(internal=True)
+            ],
             [definition.slug for definition in self.house.memory.definitions.list()],
         ]
 
@@ -1066,10 +1069,10 @@ MISTAKES = (
         },
     ),
     Mistake(
-        "a reserved key",
+        "an internal key",
         "set",
         "invalid_key",
-        {"key": "jobs.kite"},
+        {"key": "blocks.core"},
         otherwise={"workflow action": ("source_error", _GRAMMAR), "workflow tool": ("not_found", _MOUNTED)},
     ),
     Mistake(

@@ -208,6 +208,7 @@ class AsyncScopedMemory(AsyncHandle):
         limit: int | None = None,
         max_bytes: int | None = None,
         as_of: datetime | str | None = None,
+        internal: bool = False,
     ) -> list[Fact]:
         """Return the facts at and below a key, ordered by key: `profile.name` is below `profile`, `profiler` is not."""
     async def history(

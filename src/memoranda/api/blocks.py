@@ -35,6 +35,7 @@ from memoranda.model.block import (
 )
 from memoranda.model.clock import parse_moment
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.internals import is_block
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_label
 from memoranda.model.scope import Scope
@@ -242,7 +243,8 @@ class Blocks:
             before = portion[-1].version
 
     def _facts_of(self, scope: Scope) -> builtins.list[Fact]:
-        return self._gate.perform(ListFacts(scope=scope, prefix=BLOCKS), self._caller)
+        found = self._gate.perform(ListFacts(scope=scope, prefix=BLOCKS, internal=True), self._caller)
+        return [fact for fact in found if is_block(fact.scope, fact.key)]
 
     def _agent_to_search(self, agent: str | None) -> str | None:
         """Return the agent whose archive is searched in addition to the user's."""

@@ -38,8 +38,9 @@ from memoranda.model.effect import Effect
 from memoranda.model.entry import Entry, Kind, Mode, Recalled, Remembered, check_kinds, check_mode, check_threshold
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.lesson import Learned
+from memoranda.model.internals import check_own_key
 from memoranda.model.limits import Limits, check_count
-from memoranda.model.names import check_key, check_label, check_own_key
+from memoranda.model.names import check_key, check_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode_checked
@@ -218,10 +219,12 @@ class ScopedMemory:
         limit: int | None = None,
         max_bytes: int | None = None,
         as_of: datetime | str | None = None,
+        internal: bool = False,
     ) -> list[Fact]:
         """Return the facts at and below a key, ordered by key: `profile.name` is below `profile`, `profiler` is not.
 
-        `after` is the last key seen. With `max_bytes` the list ends with the fact whose value exceeds it.
+        `after` is the last key seen. With `max_bytes` the list ends with the fact whose value exceeds it. `internal`
+        includes what the runtime keeps among the facts, such as memory blocks and the parts of conversations.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -246,6 +249,7 @@ class ScopedMemory:
             limit=limit,
             max_bytes=max_bytes,
             as_of=None if as_of is None else parse_moment(as_of),
+            internal=internal,
         )
         return self._gate.perform(effect, self._caller)
 
@@ -686,7 +690,7 @@ def set_effect(
     idempotency_key: str | None = None,
 ) -> SetFact:
     """Return the effect of a set, or raise what is wrong with the arguments."""
-    check_own_key(key)
+    check_own_key(scope, key)
     _check_expect(expect)
     check_label("domain", domain)
     check_label("source", source)
@@ -712,7 +716,7 @@ def delete_effect(
     idempotency_key: str | None = None,
 ) -> DeleteFact:
     """Return the effect of a delete, or raise what is wrong with the arguments."""
-    check_own_key(key)
+    check_own_key(scope, key)
     _check_expect(expect)
     check_label("source", source)
     check_label("idempotency key", idempotency_key)

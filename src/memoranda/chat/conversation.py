@@ -113,9 +113,9 @@ def read_state(memory: Memory, scope: Scope) -> tuple[ConversationState, int] | 
 
 def read_parts(memory: Memory, scope: Scope, after: int, last: int, max_bytes: int | None = None) -> list[Part]:
     """Return the parts with numbers above `after` up to `last`; later ones may have been added since."""
-    facts: list[Fact] = memory.perform(
-        ListFacts(scope=scope, prefix=_PARTS, after=_part_key(after), limit=max(last - after, 0), max_bytes=max_bytes)
-    )
+    most, first = max(last - after, 0), _part_key(after)
+    effect = ListFacts(scope=scope, prefix=_PARTS, after=first, limit=most, max_bytes=max_bytes, internal=True)
+    facts: list[Fact] = memory.perform(effect)
     parts = [msgspec.convert(fact.value, Part) for fact in facts]
     return [part for part in parts if part.seq <= last]
 
@@ -216,7 +216,7 @@ def read_conversation(
 def list_conversations(memory: Memory, user: str | None = None) -> list[ConversationSummary]:
     """Return the conversations of a user, or of every user of the tenant, most recently active first."""
     home = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
-    facts: list[Fact] = memory.perform(FindFacts(scope=home, key=CHAT_RECORD))
+    facts: list[Fact] = memory.perform(FindFacts(scope=home, key=CHAT_RECORD, internal=True))
     kept = [(fact.scope, msgspec.convert(fact.value, ConversationState)) for fact in facts]
     found = [ConversationSummary(**_summary(memory, scope, state)) for scope, state in kept]
     return sorted(found, key=lambda one: (one.last_at, one.user, one.id), reverse=True)

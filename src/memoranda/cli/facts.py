@@ -88,10 +88,11 @@ def list_facts(
     domain: Annotated[str | None, option("NAME", "Only this label.")] = None,
     as_of: AsOf = None,
     limit: Limit = None,
+    internal: Annotated[bool, flag("Include what the runtime keeps among the facts.", "--internal")] = False,
 ) -> None:
     """List the facts of one scope, ordered by key."""
     place = desk.place
-    facts = place.list(prefix, domain=domain, as_of=as_of, limit=limit)
+    facts = place.list(prefix, domain=domain, as_of=as_of, limit=limit, internal=internal)
     below = f" at or below {prefix}" if prefix else ""
     if not desk.out.answers(facts, empty=f"No facts{below} in {place.scope}."):
         show_facts(desk, facts)

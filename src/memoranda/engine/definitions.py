@@ -21,7 +21,7 @@ from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_
 from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
-from memoranda.model.names import RESERVED, why_not_a_name
+from memoranda.model.names import why_not_a_name
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode, encode_checked
@@ -301,8 +301,6 @@ def _check_slug(slug: Any) -> str:
             hint="Use lower-case letters a-z, digits and underscores only, such as customer_profile",
             path="slug",
         )
-    if slug in RESERVED:
-        raise InvalidDefinition(f"the slug `{slug}` is reserved", hint="Choose another one", path="slug")
     return slug
 
 

@@ -19,8 +19,9 @@ from memoranda.model.clock import from_micros, moment_after, to_micros
 from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision, with_source
+from memoranda.model.internals import is_block, is_internal, may_have_internals
 from memoranda.model.limits import larger_limit
-from memoranda.model.names import SESSION_RECORD, is_block_key
+from memoranda.model.names import SESSION_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode_checked, hash_content
@@ -88,6 +89,8 @@ class ListFacts(ReadEffect, frozen=True, kw_only=True, tag="list_facts"):
     max_bytes: int | None = None
     """Stop after the fact with which the values exceed this; the same field of other effects means the same."""
     as_of: int | None = None
+    internal: bool = False
+    """Whether to include what the runtime keeps among the facts."""
 
     @property
     def place(self) -> str | None:
@@ -100,6 +103,8 @@ class FindFacts(ReadEffect, frozen=True, kw_only=True, tag="find_facts"):
 
     key: str
     limit: int | None = None
+    internal: bool = False
+    """Whether to find what the runtime keeps under this key, instead of what users do."""
 
 
 Look = Callable[[Any], Outcome[list[Fact]]]
@@ -128,7 +133,8 @@ def _list_readable(look: Look, effect: ListFacts | FindFacts, may_read: MayRead)
 def find_facts(rows: Reader, effect: FindFacts, call: Call) -> Outcome[list[Fact]]:
     """Return the active facts of one key at and below a scope."""
     named = rows.facts(FactQuery(effect.scope, below=True, key=effect.key))
-    return Outcome([fact for fact in named if fact.active_at(call.now)][: effect.limit])
+    wanted = (fact for fact in named if is_internal(fact.scope, fact.key) == effect.internal)
+    return Outcome([fact for fact in wanted if fact.active_at(call.now)][: effect.limit])
 
 
 @verb(ListFacts, read_filtered=_list_readable)
@@ -161,12 +167,17 @@ def _facts_under(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
 
     # No statement filters history by domain.
     tagged = effect.as_of is not None and effect.domain is not None
+    hides = not effect.internal and may_have_internals(effect.scope)
+
+    def is_wanted(fact: Fact) -> bool:
+        return not (tagged and fact.domain != effect.domain) and not (hides and is_internal(fact.scope, fact.key))
+
     return read_portions(
         read,
         _value,
         limit=effect.limit,
         max_bytes=effect.max_bytes,
-        wanted=(lambda fact: fact.domain == effect.domain) if tagged else None,
+        wanted=is_wanted if tagged or hides else None,
     )
 
 
@@ -364,7 +375,7 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     scope, key = effect.scope, effect.key
     payload = bytes(effect.payload) if effect.record is None else _record_payload(rows, effect, effect.record, call)
-    if is_block_key(key):
+    if is_block(scope, key):
         ensure_block(scope, key, payload)
     definition, payload = call.schemas.check(rows, scope, key, payload, call.checks)
     current, version, at, notes = _current(rows, effect, call)

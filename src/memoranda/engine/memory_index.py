@@ -25,7 +25,8 @@ from memoranda.model.definition import Definition
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
-from memoranda.model.names import CHAT_RECORD, RESERVED
+from memoranda.model.internals import is_block, is_internal
+from memoranda.model.names import CHAT_RECORD
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
@@ -402,19 +403,19 @@ class MemoryIndex:
     def _note_agents(self, facts: Iterable[Fact]) -> None:
         """Note the agent of each conversation whose record is among these facts."""
         for fact in facts:
-            if fact.key == CHAT_RECORD:
+            if fact.key == CHAT_RECORD and is_internal(fact.scope, fact.key):
                 self._agents[fact.scope] = str(_map(fact.value).get("agent_id", ""))
 
     # what is searched of a fact
 
     def _items(self, fact: Fact) -> Iterator[Item]:
         """Yield what is searched of a fact: its lines, if it is a block, and nothing for internal state."""
-        first = fact.key.partition(".")[0]
-        if first == "blocks":
+        if is_block(fact.scope, fact.key):
             yield from _lines(fact)
-        elif fact.key.startswith(_CHAT_PARTS):
-            yield from self._message(fact)
-        elif first not in RESERVED:
+        elif is_internal(fact.scope, fact.key):
+            if fact.key.startswith(_CHAT_PARTS):
+                yield from self._message(fact)
+        else:
             definition = next((one for one in self._definitions.get(fact.key, ()) if one.applies_to(fact.scope)), None)
             yield _record(fact, definition) if definition is not None else _fact(fact)
 

@@ -18,6 +18,7 @@ from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node,
 from memoranda.engine.validator import Validator, json_path
 from memoranda.errors import Hint, InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
 from memoranda.model.definition import MODE_WORD, MODES, Definition
+from memoranda.model.internals import is_internal
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
@@ -185,7 +186,7 @@ class SchemaBook:
             known = self._known[scope.tenant] = (revision, definitions, {})
         slug, dot, _ = key.partition(".")
         definition = known[1].get(slug)
-        if definition is None or not definition.applies_to(scope):
+        if definition is None or not definition.applies_to(scope) or is_internal(scope, key):
             return None
         if dot:
             raise InvalidKey(

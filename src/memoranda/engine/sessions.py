@@ -119,7 +119,7 @@ def ending_scopes(scope: Scope) -> Iterator[Scope]:
 
 def is_session(scope: Scope) -> bool:
     """Return whether a scope is a session itself, whose record may have variables."""
-    return scope.path.rpartition("/")[2].startswith("session:")
+    return scope.path.startswith("session:")  # nothing nests below a session
 
 
 def variables_of(record: Fact | None, prefix: str = "") -> list[Fact]:

@@ -24,8 +24,9 @@ from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, import_source, with_source
-from memoranda.model.names import SESSION_RECORD, collection_key, is_block_key
-from memoranda.model.scope import Scope, is_runtime_state
+from memoranda.model.internals import is_block, is_runtime_state
+from memoranda.model.names import SESSION_RECORD, collection_key
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import (
     MAX_REFUSALS,
@@ -316,7 +317,7 @@ def _import_fact(
 def _check_payload(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Call) -> bytes:
     """Return the value to write, or raise what a write of it would raise, naming key and scope."""
     try:
-        if is_block_key(key):
+        if is_block(scope, key):
             ensure_block(scope, key, payload)
         return call.schemas.check(rows, scope, key, payload, call.checks)[1]
     except (SchemaViolation, InvalidKey) as refusal:

@@ -16,11 +16,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.@%/:+-]+(?: [A-Za-z0-9_.@%/:+-]+)*", re.ASCII)
 
 LONGEST_KEY = 512
 
-RESERVED = ("abl", "blocks", "chat", "jobs", "runs", "sleep", "threads")
-"""First segments that are reserved: memory blocks are below `blocks`, sessions of agents below `abl`,
-conversations of chat below `chat`, runs of machines and workflows below `runs`, conversations with workflows below
-`threads`, work that waits below `jobs`, and below `sleep` what was learned from conversations that are over."""
-
 SESSION_RECORD = "abl.session"
 """The key of a session's record. Its `vars` can be read as facts of the session's scope, each under its own key."""
 
@@ -50,16 +45,6 @@ def check_key(key: str) -> str:
     return key
 
 
-def check_own_key(key: str) -> str:
-    """Return a key that a caller may write, or raise InvalidKey: reserved ones have calls of their own."""
-    check_key(key)
-    if key.partition(".")[0] in RESERVED:
-        raise InvalidKey(
-            f"{quote(key)} lies below a reserved name", hint=f"Reserved are {', '.join(RESERVED)}", value=key
-        )
-    return key
-
-
 def lies_under(key: str, prefix: str) -> bool:
     """Return whether the key is the prefix or a path below it: `profile` has `profile.a` below it, never `profiler`."""
     return not prefix or key == prefix or key.startswith(prefix + ".")
@@ -68,11 +53,6 @@ def lies_under(key: str, prefix: str) -> bool:
 def keys_below(prefix: str) -> tuple[str, str]:
     """Return the half-open range of keys that lie strictly below this one."""
     return prefix + ".", prefix + "/"  # "/" is the character after "."
-
-
-def is_block_key(key: str) -> bool:
-    """Return whether a key is that of a block, or would be one."""
-    return key.startswith("blocks.")
 
 
 def why_not_a_name(text: object, *, longest: int) -> str | None:

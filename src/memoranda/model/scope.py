@@ -155,14 +155,3 @@ def _check_name(name: Any, what: str) -> None:
             value=name,
             kind=what,
         )
-
-
-_RUNTIME = ("abl", "runs")
-
-
-def is_runtime_state(scope: Scope, key: str | None = None) -> bool:
-    """Return whether a fact is state that a run or an agent's session resumes from, or the text of its program.
-
-    Everything in the scope of a run counts, whatever its key: the runtime alone writes there.
-    """
-    return scope.subject.startswith("run:") or (key is not None and key.partition(".")[0] in _RUNTIME)

@@ -115,7 +115,7 @@ def get_job(memory: Memory, scope: Scope, kind: str) -> Job:
 def list_jobs(memory: Memory, kind: str, *, user: str | None = None, state: JobState | None = None) -> list[Job]:
     """Return the jobs of a kind, of one user or of all, by due time."""
     below = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
-    facts: list[Fact] = memory.perform(FindFacts(scope=below, key=_key(kind)))
+    facts: list[Fact] = memory.perform(FindFacts(scope=below, key=_key(kind), internal=True))
     found = [_job(fact, kind) for fact in facts]
     wanted = [job for job in found if state is None or job.state == state]
     return sorted(wanted, key=lambda job: (job.due_at, job.scope.path))

@@ -82,7 +82,7 @@ def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> l
     A conversation that is not among those `known` is read once more, because it may be new.
     """
     existing = {(one.user, one.id) for one in known}
-    books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=BOOK))
+    books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=BOOK, internal=True))
     orphans: dict[str, set[str]] = {}
     for number, book in enumerate(books, 1):
         if not number % _CHECK_EVERY:
@@ -159,7 +159,7 @@ def _take_back(memory: Memory, user: str, conversations: set[str]) -> list[str]:
 
     def attempt() -> list[str]:
         gone: list[str] = []
-        books: list[Fact] = own.perform(FindFacts(scope=home, key=BOOK))
+        books: list[Fact] = own.perform(FindFacts(scope=home, key=BOOK, internal=True))
         for agent in [owner_of(book.scope)[1] for book in books]:
             gone += _take_back_from(own, user, agent, conversations)
         return gone

@@ -34,7 +34,7 @@ from memoranda.errors import Conflict
 from memoranda.model.block import Block, as_block
 from memoranda.model.clock import Duration, parse_duration, utc_now
 from memoranda.model.fact import Fact
-from memoranda.model.names import is_block_key
+from memoranda.model.internals import is_block
 from memoranda.model.text import quote, words_of
 from memoranda.sleep.consolidation import (
     RACES,
@@ -251,7 +251,7 @@ def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, ext
             last_seq=conversation.last_seq,
             changes=merged.changes,
             left_out=merged.left_out,
-            blocks=tuple(as_block(fact) for fact in facts if is_block_key(fact.key)),
+            blocks=tuple(as_block(fact) for fact in facts if is_block(fact.scope, fact.key)),
         )
     raise AssertionError("the last race is won or raised")
 

@@ -160,7 +160,7 @@ def messages(memory: Memory, thread: Thread, limit: int) -> list[Message]:
     thread, _ = _require_thread(memory, scope)
     before = _message_key(max(thread.count - limit, 0))
     # Without a limit: messages may have been added since the thread was read.
-    found: list[Fact] = memory.perform(ListFacts(scope=scope, prefix=_MESSAGES, after=before))
+    found: list[Fact] = memory.perform(ListFacts(scope=scope, prefix=_MESSAGES, after=before, internal=True))
     return [msgspec.convert(fact.value, Message) for fact in found[-limit:]]
 
 
@@ -206,7 +206,9 @@ def _message_key(number: int) -> str:
 
 def _newest_number(memory: Memory, scope: Scope, count: int) -> int:
     """Return the number of the newest message; an import may have added some that the thread does not count."""
-    later: list[Fact] = memory.perform(ListFacts(scope=scope, prefix=_MESSAGES, after=_message_key(count)))
+    later: list[Fact] = memory.perform(
+        ListFacts(scope=scope, prefix=_MESSAGES, after=_message_key(count), internal=True)
+    )
     return int(later[-1].key.rpartition(".")[2]) if later else count
 
 

@@ -13,13 +13,13 @@ from memoranda import Limits, Memory, Policy, Rule
 from memoranda.engine.facts import ListFacts
 from memoranda.errors import (
     Denied,
-    InvalidDefinition,
     InvalidDuration,
     InvalidKey,
     InvalidScope,
     InvalidValue,
     LimitExceeded,
     NotFound,
+    SchemaViolation,
     ScopeEnded,
     UsageError,
 )
@@ -361,19 +361,29 @@ def test_who_may_only_reach_one_owner_reaches_only_their_threads(memory: Memory)
     assert texts(memory, otto) == ["Mine"]
 
 
-def test_keys_below_threads_are_not_for_writing(memory: Memory) -> None:
+def test_the_facts_of_a_thread_are_not_for_writing(memory: Memory) -> None:
     thread = current_thread(memory, owner="iris")
     iris = memory.scope(user="iris")
-    with pytest.raises(InvalidKey, match="reserved"):
+    with pytest.raises(InvalidKey, match="conversations with workflows"):
         iris.set("threads.current.default", "elsewhere")
-    with pytest.raises(InvalidKey, match="reserved"):
+    with pytest.raises(InvalidKey, match="conversations with workflows"):
         iris.delete("threads.current.default")
-    schema = {"type": "object", "properties": {}}
-    with pytest.raises(InvalidDefinition, match="reserved"):
-        memory.definitions.create(name="Threads", slug="threads", schema=schema)
-    assert memory.definitions.create(name="Threads", slug="my_threads", schema=schema).slug == "my_threads"
-    assert iris.set("threads_of_wool", 3).value == 3
+    assert iris.set("threads.of_wool", 3).value == 3
     assert current_thread(memory, owner="iris") == thread
+
+
+def test_a_definition_of_the_same_name_does_not_get_in_the_way(memory: Memory) -> None:
+    schema = {"type": "object", "properties": {"color": {"type": "string"}}}
+    for scope in ("global", "thread"):
+        memory.definitions.create(name="Threads", slug="threads", schema=schema, scope=scope)
+        thread = current_thread(memory, owner="iris")
+        say(memory, thread, "Hello")
+        record = memory.scope(user="iris", **({} if scope == "global" else {"thread": thread.id}))
+        assert record.set("threads", {"color": "red"}).value == {"color": "red"}
+        with pytest.raises(SchemaViolation):
+            record.set("threads", {"color": 5})
+        assert texts(memory, thread)[-1] == "Hello"
+        memory.definitions.delete("threads")
 
 
 # what is refused

@@ -145,7 +145,7 @@ def test_threads_of_one_process_that_talk_at_once_lose_no_message(memory: Memory
         talker.join(PATIENCE)
     found = texts(memory, thread)
     assert sorted(found) == sorted(f"{name} {n}" for name in "abcd" for n in range(25))
-    keys = [fact.key for fact in memory.scope(user="iris", thread=thread.id).list("threads.messages")]
+    keys = [fact.key for fact in memory.scope(user="iris", thread=thread.id).list("threads.messages", internal=True)]
     assert keys == [f"threads.messages.{number:012}" for number in range(1, 101)]
 
 

@@ -26,7 +26,8 @@ from memoranda.errors import LimitExceeded, MemorandaError, Refused, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun, Names
 from memoranda.lang.expression.nodes import Path
 from memoranda.model.fact import Fact
-from memoranda.model.names import check_own_key, lies_under
+from memoranda.model.internals import check_own_key
+from memoranda.model.names import lies_under
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, encode_checked
@@ -225,7 +226,7 @@ class SessionFacts:
         keep_end: bool = False,
     ) -> SetFact | DeleteFact:
         """Return the effect that sets a fact, or deletes it for None; raise for an invalid key or value."""
-        check_own_key(key)
+        check_own_key(scope, key)
         if value is None:
             return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
         payload = msgspec.Raw(encode_checked(value, self.memory.limits))

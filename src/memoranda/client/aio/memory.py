@@ -170,10 +170,15 @@ class AsyncFactCalls(AsyncCalls):
         domain: str | None = None,
         limit: int | None = None,
         as_of: datetime | str | None = None,
+        internal: bool = False,
         scope: str | None = None,
     ) -> builtins.list[Fact]:
-        """Return the facts at and below a key, ordered by key, at most `limit`."""
+        """Return the facts at and below a key, ordered by key, at most `limit`.
+
+        `internal` includes what the runtime keeps among the facts; for administrators.
+        """
         asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
+        asked |= parameters(internal=internal or None)
         return await self._collect(Facts, lambda page: page.facts, limit, *_FACTS, query=asked)
 
     async def history(self, key: str, *, limit: int | None = None, scope: str | None = None) -> builtins.list[Revision]:

@@ -171,10 +171,15 @@ class FactCalls(Calls):
         domain: str | None = None,
         limit: int | None = None,
         as_of: datetime | str | None = None,
+        internal: bool = False,
         scope: str | None = None,
     ) -> builtins.list[Fact]:
-        """Return the facts at and below a key, ordered by key, at most `limit`."""
+        """Return the facts at and below a key, ordered by key, at most `limit`.
+
+        `internal` includes what the runtime keeps among the facts; for administrators.
+        """
         asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
+        asked |= parameters(internal=internal or None)
         return self._collect(Facts, lambda page: page.facts, limit, *_FACTS, query=asked)
 
     def history(self, key: str, *, limit: int | None = None, scope: str | None = None) -> builtins.list[Revision]:

@@ -23,7 +23,7 @@ from memoranda.governance.approvals import ReadApprovals
 from memoranda.governance.ledger import ReadLedger
 from memoranda.governance.runs import ReadRuns
 from memoranda.model.effect import Effect
-from memoranda.model.names import RESERVED
+from memoranda.model.internals import is_internal
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.server.admin.html import html_response, render
@@ -123,8 +123,8 @@ class PageContext:
         return self.may(write_effect(scope, key))
 
     def may_edit(self, scope: Scope, key: str) -> bool:
-        """Return whether the caller may edit a fact here; reserved keys are changed through their own door."""
-        return key.partition(".")[0] not in RESERVED and self.may_write(scope, key)
+        """Return whether the caller may edit a fact here; internal facts are changed by what writes them."""
+        return not is_internal(scope, key) and self.may_write(scope, key)
 
     def field(self, name: str) -> str:
         """Return a field of the form."""

@@ -14,7 +14,7 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from memoranda.api.blocks import Blocks
 from memoranda.api.scoped import Batch, ScopedMemory
 from memoranda.engine.facts import DeleteFact
-from memoranda.errors import NotFound, UsageError
+from memoranda.errors import Denied, NotFound, UsageError
 from memoranda.model.block import BLOCK_TYPES, key_of
 from memoranda.model.clock import from_micros, parse_moment
 from memoranda.model.scope import Scope
@@ -73,6 +73,9 @@ from memoranda.wire.memory import (
 )
 
 Value = TypeVar("Value")
+Internal = Annotated[
+    bool, QueryParameter(description="Include what the runtime keeps among the facts; for administrators.")
+]
 
 
 @get("/memory/facts", **in_thread("List facts"))
@@ -82,13 +85,22 @@ def list_facts(
     domain: FromQuery[str | None] = None,
     below: SubScope = None,
     as_of: AsOf = None,
+    internal: Internal = False,
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[Facts]:
     """Return the facts at and below a key, ordered by key."""
+    if internal and request.auth.principal.role != "admin":
+        raise Denied("only an administrator lists internal facts", hint="Leave `internal` out")
     most = request.page_bytes
     found = caller_memory(request.auth, below).list(
-        prefix, domain=domain, after=decode_cursor(after), limit=limit + 1, max_bytes=most, as_of=as_of
+        prefix,
+        domain=domain,
+        after=decode_cursor(after),
+        limit=limit + 1,
+        max_bytes=most,
+        as_of=as_of,
+        internal=internal,
     )
     kept, go_on = page(found, limit, lambda fact: fact.key, max_bytes=most, out=fact_json)
     return JsonResponse(Facts(facts=kept, next=go_on))

@@ -450,14 +450,25 @@ class BlockPromises(BlockClaims):
             wrong: list[tuple[Scope, str, Any, type[UsageError]]] = [
                 (Scope.of(user="ada"), "blocks.core", "x" * 4_001, LimitExceeded),
                 (Scope.of(user="ada"), "blocks.core", 5, InvalidValue),
-                (Scope.of(user="ada"), "blocks.diary", "x", InvalidKey),
                 (Scope.of(user="ada"), "blocks.core.x", "x", InvalidKey),
-                (Scope.of(project="hull"), "blocks.core", "x", InvalidScope),
             ]
             for scope, key, value, error in wrong:
                 assert_raises(error, memory.perform, SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(value))))
         right = SetFact(scope=Scope.of(user="ada"), key="blocks.core", payload=msgspec.Raw(b'"fine"'))
         assert memory.perform(right).version == 1
+
+    def test_a_fact_of_a_user_is_never_taken_for_a_block(self, memory: Memory, ada: ScopedMemory) -> None:
+        hull = memory.scope(project="hull")
+        hull.set("blocks.core", 5)
+        ada.set("blocks.diary", "- Keeps bees")
+        assert ada.blocks.list(scope="all") == [] and ada.blocks.recall("bees") == []
+        assert [fact.key for fact in ada.list()] == ["blocks.diary"]
+        assert [fact.value for fact in hull.list("blocks")] == [5]
+        block = ada.blocks.update("archival", "- Keeps bees", expected_updated_at=None)
+        assert ada.blocks.list(scope="all") == [block] and len(ada.blocks.recall("bees")) == 1
+        assert [fact.key for fact in ada.list()] == ["blocks.diary"]
+        assert [fact.key for fact in ada.list(internal=True)] == ["blocks.archival", "blocks.diary"]
+        assert [fact.key for fact in ada.list(internal=True, after="blocks.archival")] == ["blocks.diary"]
 
     def test_stamps_increase_after_a_delete_an_erasure_and_a_clock_set_back(
         self, memory: Memory, clock: FakeClock

@@ -927,7 +927,8 @@ class SessionPromises:
         assert session.value("city") == "Porto"
         assert session.value("desk.guests") == 2
         assert session.get("country") is None
-        assert [fact.key for fact in session.list()] == ["abl.session", "city", "desk.guests"]
+        assert [fact.key for fact in session.list()] == ["city", "desk.guests"]
+        assert [fact.key for fact in session.list(internal=True)] == ["abl.session", "city", "desk.guests"]
         assert [fact.key for fact in session.list("desk")] == ["desk.guests"]
         assert [fact.key for fact in session.list(after="abl.session", limit=1)] == ["city"]
         assert memory.scope(session="s2").get("city") is None

@@ -285,10 +285,13 @@ class RunPromises:
         _finish(memory, "r1")
         place = memory.at(_scope("r1"))
         for key in (RUN_RECORD, "runs", "runs.journal.1"):
-            with pytest.raises(InvalidKey, match="reserved"):
+            with pytest.raises(InvalidKey, match="only runs can write it"):
                 place.set(key, {})
-        with pytest.raises(InvalidKey, match="reserved"):
+        with pytest.raises(InvalidKey, match="only runs can write it"):
             place.delete(RUN_RECORD)
+        memory.scope(user="ada").set(RUN_RECORD, present(place.get(RUN_RECORD)).value)
+        memory.scope(user="ada", run="r2").set(RUN_RECORD, {"status": "running"})
+        assert [one.id for one in memory.runs.list()] == ["r1"]
         assert place.set("mashing", 1).version == 1
         assert present(place.get(RUN_RECORD)).value["status"] == memory.runs.get("r1").status == "completed"
 

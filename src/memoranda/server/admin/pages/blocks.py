@@ -202,7 +202,7 @@ def _lines(context: PageContext, user: str, agent: str, block: Block, history: I
 def _all_blocks(context: PageContext) -> list[tuple[str, Block]]:
     facts: list[Fact] = []
     for block in BLOCK_TYPES:
-        facts += context.memory.perform(FindFacts(scope=context.shared, key=key_of(block)))
+        facts += context.memory.perform(FindFacts(scope=context.shared, key=key_of(block), internal=True))
     facts.sort(key=lambda fact: (fact.scope.path, BLOCK_TYPES.index(as_block(fact).block_type)))
     return [(fact.scope.parts[0][1], as_block(fact)) for fact in facts]
 

@@ -14,6 +14,7 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, MemorandaError, NotFound, UsageError
 from memoranda.governance.ledger import ReadLedger
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.internals import is_internal
 from memoranda.model.text import quote
 from memoranda.server.admin.context import (
     PAGE_BYTES,
@@ -40,16 +41,22 @@ def list_facts(
     place: Place = "",
     prefix: FromQuery[str] = "",
     as_of: FromQuery[str] = "",
+    internal: FromQuery[str] = "",
     after: FromQuery[str | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
     """Show a page of the facts of a scope, now or at `as_of`."""
     asked = {"scope": place.strip() or str(context.principal.scope), "prefix": prefix.strip(), "as_of": as_of}
+    asked["internal"] = internal and "true"
     found: list[Fact] = []
     problem = onwards = None
     try:
         listed = _facts_with_prefix(
-            context.at(asked["scope"]), asked["prefix"], decode_cursor(after), as_of.strip() or None
+            context.at(asked["scope"]),
+            asked["prefix"],
+            decode_cursor(after),
+            as_of=as_of.strip() or None,
+            internal=bool(internal),
         )
         found, onwards = page(listed, PAGE, lambda fact: fact.key, max_bytes=PAGE_BYTES)
     except UsageError as error:
@@ -146,13 +153,17 @@ def restore_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
     return redirect(address("/facts/one", scope=scope, key=key, done="restored"))
 
 
-def _facts_with_prefix(place: ScopedMemory, beginning: str, after: str, as_of: str | None) -> list[Fact]:
+def _facts_with_prefix(
+    place: ScopedMemory, beginning: str, after: str, *, as_of: str | None, internal: bool
+) -> list[Fact]:
     """Return up to one more than a page of facts whose keys begin with a text, which may end inside a name."""
     above, _, half = beginning.rpartition(".")
+    options: dict[str, Any] = {"limit": PAGE + 1, "max_bytes": PAGE_BYTES, "as_of": as_of, "internal": internal}
     if not half:
-        return place.list(above, after=after, limit=PAGE + 1, max_bytes=PAGE_BYTES, as_of=as_of)
-    itself = None if after else place.get(beginning, as_of=as_of)
-    others = place.list(above, after=after or beginning, limit=PAGE + 1, max_bytes=PAGE_BYTES, as_of=as_of)
+        return place.list(above, after=after, **options)
+    is_hidden = after or (not internal and is_internal(place.scope, beginning))
+    itself = None if is_hidden else place.get(beginning, as_of=as_of)
+    others = place.list(above, after=after or beginning, **options)
     return [*([itself] if itself else []), *takewhile(lambda fact: fact.key.startswith(beginning), others)]
 
 
