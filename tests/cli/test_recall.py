@@ -59,7 +59,7 @@ def test_a_long_content_is_cut_and_leaves_room_for_the_rest(cli):
 
 def test_json_has_results_count_and_why(cli, notes):
     document = cli("recall", "plumber", *IN_NOTES, "--limit", "2", "--json").json
-    assert set(document) == {"results", "count"}
+    assert set(document) == {"results", "count", "known", "hint"}
     assert document["count"] == len(document["results"]) == 2
     first = document["results"][0]
     assert first["metadata"] == {"topic": "money", "urgency": 3, "paid": False}
@@ -144,7 +144,7 @@ def test_nothing_found_is_no_failure(cli, notes):
     done = cli("recall", "heron", "--collection", "letters", "--user", "ada")
     assert (done.code, done.out, done.err) == (0, "", "Nothing found in letters of user:ada.\n")
     empty = cli("recall", "heron", "--collection", "letters", "--user", "ada", "--json")
-    assert (empty.code, empty.json) == (0, {"results": [], "count": 0})
+    assert empty.code == 0 and empty.json["results"] == [] and empty.json["known"] is False
 
 
 @pytest.mark.parametrize(

@@ -108,11 +108,19 @@ def test_what_is_too_long_points_to_ingest(cli):
     assert cli("remember", "-", *IN_NOTES, input="word " * 2_000).code == 0
 
 
-def test_a_collection_has_to_be_named(cli):
-    done = cli("remember", "x", "--user", "ada")
-    assert done.code == 2
-    assert "--collection" in done.err
-    assert not Path("memory.db").exists()
+def test_without_a_collection_notes_are_written_and_everything_is_recalled(cli):
+    done = cli("remember", "The piano tuner comes on Thursday", "--user", "ada")
+    assert done.code == 0 and " in notes of user:ada" in done.out
+    cli("facts", "set", "piano.tuner", "Vasco", "--user", "ada")
+    found = cli("recall", "piano tuner", "--user", "ada")
+    assert found.code == 0 and {"score", "kind", "content", "ref", "written"} <= set(found.out.split())
+    assert "entry:entry_" in found.out and "fact:user:ada#piano.tuner" in found.out and "█" in found.out
+    facts = cli("recall", "piano tuner", "--user", "ada", "--kind", "fact", "--json").json
+    assert [match["kind"] for match in facts["results"]] == ["fact"]
+    entries = cli("recall", "piano tuner", "--user", "ada", "-c", "notes", "--json").json
+    assert [match["kind"] for match in entries["results"]] == ["entry"]
+    wrong = cli("recall", "piano", "--user", "ada", "--kind", "dream")
+    assert wrong.code == 2 and "Kinds are entry, fact" in wrong.err
 
 
 def test_a_scope_that_cannot_be_makes_no_database(cli):

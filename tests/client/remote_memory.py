@@ -305,9 +305,12 @@ class RemoteScope:
     def remember_text(self, text: str, *, collection: str, **options: Any) -> list[Any]:
         return self._client.collections.remember_text(text, collection=collection, scope=self._below, **options)
 
-    def recall(self, query: str, *, collection: str, **options: Any) -> Recalled:
-        found = self._client.collections.recall(query, collection=collection, scope=self._below, **options)
-        return Recalled(results=[_match(one, self._names) for one in found.results], count=found.count)
+    def recall(self, query: str, **options: Any) -> Recalled:
+        if options.get("scopes"):
+            options["scopes"] = [one if isinstance(one, str) else one.scope.path for one in options["scopes"]]
+        found = self._client.collections.recall(query, scope=self._below, **options)
+        matches = [_match(one, self._names) for one in found.results]
+        return Recalled(results=matches, count=found.count, known=found.known, hint=found.hint)
 
     def entries(self, *, collection: str, after: int = 0, **options: Any) -> list[Entry]:
         if after:
@@ -598,7 +601,8 @@ def _match(match: wire_collections.Match, names: Names) -> Match:
     return Match(
         before=tuple(_entry(one, names) for one in match.before),
         after=tuple(_entry(one, names) for one in match.after),
-        **_fields(match, "before", "after"),
+        scope=names.scope(match.tenant, match.scope),
+        **_fields(match, "before", "after", "tenant", "scope"),
     )
 
 

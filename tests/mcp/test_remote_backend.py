@@ -56,7 +56,10 @@ def test_every_tool_works_through_a_server(member: Talk, client: memoranda.Clien
     assert client.collections.recall("vat", collection="notes").results[0].content == "The indigo vat rests on Mondays"
     assert member.call("recall", query="when does the vat rest?")["results"][0]["id"] == kept["id"]
     assert member.call("forget", id=kept["id"]) == {"forgotten": True}
-    assert member.call("recall", query="vat")["results"] == []
+    assert member.call("recall", query="vat", collection="notes")["results"] == []
+    everything = member.call("recall", query="what dye?", scope="agent")["results"]
+    assert [(match["kind"], match["content"]) for match in everything][:1] == [("fact", "dye: madder")]
+    assert member.call("recall", query="what dye?", kinds=["entry"])["results"] == []
 
 
 def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, client: memoranda.Client) -> None:

@@ -26,6 +26,26 @@ def test_what_is_remembered_is_recalled(served, someone):
     assert recall(someone, "lighthouse", expand=1).json()["results"][0]["before"] == []
 
 
+def test_nothing_has_to_be_named_to_remember_and_recall(served, someone, newcomer):
+    done = someone.post("/api/v1/remember", json={"content": "The lighthouse keeper asked for new lenses"})
+    assert (done.status_code, done.json()["collection"]) == (201, "notes")
+    someone.put("/api/v1/memory/facts/lighthouse.lenses", json={"value": 3})
+
+    def found(**narrowing):
+        answer = someone.post("/api/v1/recall", json={"query": "lenses of the lighthouse", **narrowing})
+        return (
+            [match["kind"] for match in answer.json()["results"]] if answer.status_code == 200 else answer.status_code
+        )
+
+    assert sorted(found()) == ["entry", "fact"]
+    assert found(kinds=["fact"]) == ["fact"] and found(collections=["notes"], kinds=["entry"]) == ["entry"]
+    assert found(collection="notes") == ["entry"] and found(scopes=[f"user:{newcomer}"], limit=1) != []
+    assert found(kinds=["dream"]) == found(collection="notes", kinds=["fact"]) == found(scopes=["nobody"]) == 422
+    assert found(scopes=["user:eve"]) == found(scopes=[""]) == found(scopes=["project:p"]) == 403
+    with served.client(served.key_for(f"{newcomer}-other")) as other:
+        assert other.post("/api/v1/recall", json={"query": "lighthouse"}).json()["results"] == []
+
+
 def test_entries_are_listed_in_pages_and_forgotten(someone):
     for number in range(5):
         remember(someone, f"Entry about subject {number}", collection="pages")
@@ -78,9 +98,9 @@ def test_what_cannot_be_remembered_or_asked_is_refused(someone):
     ):
         answer = someone.post(f"{COLLECTIONS}/refused/recall", json=body)
         assert answer.status_code == 422, body
-    assert someone.post(f"{COLLECTIONS}/refused/recall", json={"query": "x"}).json() == {"results": [], "count": 0}
+    assert someone.post(f"{COLLECTIONS}/refused/recall", json={"query": "x"}).json()["results"] == []
     bounds = {"query": "x", "limit": 0, "expand": 1_000}
-    assert someone.post(f"{COLLECTIONS}/refused/recall", json=bounds).json() == {"results": [], "count": 0}
+    assert someone.post(f"{COLLECTIONS}/refused/recall", json=bounds).json()["results"] == []
 
 
 def test_several_things_are_remembered_all_or_none(someone):

@@ -19,7 +19,7 @@ from memoranda.model.context import Context
 from memoranda.model.definition import Definition
 from memoranda.model.definition import Mode as DefinitionsMode
 from memoranda.model.effect import Approval, Effect, Status
-from memoranda.model.entry import Collection, Entry, Holding, Kind, Recalled, Remembered
+from memoranda.model.entry import NOTES, Collection, Entry, Holding, Kind, Recalled, Remembered
 from memoranda.model.entry import Mode as ScopedMemoryMode
 from memoranda.model.event import (
     Anchor,
@@ -226,19 +226,19 @@ class AsyncScopedMemory(AsyncHandle):
         self,
         content: Any,
         *,
-        collection: str,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
         key: str | None = None,
         source: str | None = None,
     ) -> Remembered:
-        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use."""
+        """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use."""
     async def remember_many(
         self,
         items: Iterable[Mapping[str, Any]],
         *,
-        collection: str,
+        collection: str = NOTES,
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
@@ -248,7 +248,7 @@ class AsyncScopedMemory(AsyncHandle):
         self,
         text: str,
         *,
-        collection: str,
+        collection: str = NOTES,
         chunk: int = 1200,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",

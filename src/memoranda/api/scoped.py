@@ -35,7 +35,17 @@ from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
 from memoranda.model.context import Context
 from memoranda.model.effect import Effect
-from memoranda.model.entry import Entry, Kind, Mode, Recalled, Remembered, check_kinds, check_mode, check_threshold
+from memoranda.model.entry import (
+    NOTES,
+    Entry,
+    Kind,
+    Mode,
+    Recalled,
+    Remembered,
+    check_kinds,
+    check_mode,
+    check_threshold,
+)
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.lesson import Learned
 from memoranda.model.internals import check_own_key
@@ -56,8 +66,8 @@ class ScopedMemory:
     >>> with memoranda.open(":memory:") as memory:
     ...     ada = memory.scope(user="ada")
     ...     ada.set("kiln.cone", 6).version
-    ...     ada.remember("The glaze of cone six is called celadon", collection="notes").stored
-    ...     ada.recall("Which glaze?", collection="notes").count
+    ...     ada.remember("The glaze of cone six is called celadon").stored
+    ...     ada.recall("Which glaze?", kinds=["entry"]).count
     1
     True
     1
@@ -286,14 +296,14 @@ class ScopedMemory:
         self,
         content: Any,
         *,
-        collection: str,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
         key: str | None = None,
         source: str | None = None,
     ) -> Remembered:
-        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
+        """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use.
 
         The same content with the same metadata is stored once in a namespace. Under a `key` there is one entry:
         other content replaces it. Recall makes use of some metadata: `thread` (entries of one thread are
@@ -302,8 +312,8 @@ class ScopedMemory:
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
         ...     ada = memory.scope(user="ada")
-        ...     ada.remember("The piano tuner comes on Thursday at nine", collection="notes").stored
-        ...     ada.recall("When does the piano tuner come?", collection="notes").results[0].content
+        ...     ada.remember("The piano tuner comes on Thursday at nine").stored
+        ...     ada.recall("When does the piano tuner come?")[0].content
         True
         'The piano tuner comes on Thursday at nine'
         """
@@ -314,7 +324,7 @@ class ScopedMemory:
         self,
         items: Iterable[Mapping[str, Any]],
         *,
-        collection: str,
+        collection: str = NOTES,
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
@@ -335,7 +345,7 @@ class ScopedMemory:
         self,
         text: str,
         *,
-        collection: str,
+        collection: str = NOTES,
         chunk: int = 1_200,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_filter, read_metadata, read_value
 from memoranda.cli.command import (
+    AnyCollection,
     AnyNamespace,
     AsOf,
     Collection,
@@ -27,6 +28,7 @@ from memoranda.cli.command import (
 )
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
+from memoranda.model.entry import KINDS, NOTES, check_kinds
 
 if TYPE_CHECKING:
     from memoranda import Entry, Match, Recalled, Remembered, Scope
@@ -42,12 +44,12 @@ app = group()
     scoped=True,
     creates=True,
     embeds=True,
-    example="memoranda remember 'The piano tuner comes on Thursday' -c notes --user ada",
+    example="memoranda remember 'The piano tuner comes on Thursday' --user ada",
 )
 def remember(
     desk: Desk,
     content: Annotated[str, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")],
-    collection: Collection,
+    collection: Collection = NOTES,
     namespace: Namespace = "",
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,
@@ -58,7 +60,7 @@ def remember(
 ) -> None:
     """Store a text so that recall finds it by meaning.
 
-    The collection is created on first use. The same content with the same metadata is stored once in a namespace.
+    A collection is created on first use. The same content with the same metadata is stored once in a namespace.
     A lone - reads stdin, without one line break at the end; `memoranda ingest` reads files.
     """
     read = read_value(content, as_json=as_json)
@@ -156,13 +158,16 @@ _BESIDE = "·"
     "recall",
     scoped=True,
     embeds=True,
-    example="memoranda recall 'When does the piano tuner come?' -c notes --user ada",
+    example="memoranda recall 'When does the piano tuner come?' --user ada",
 )
 def recall(
     desk: Desk,
     query: Annotated[str, argument("QUERY", "A question or words; '' lists the newest.")],
-    collection: Collection,
+    collection: AnyCollection = None,
     namespace: AnyNamespace = None,
+    kinds: Annotated[
+        list[str] | None, option("KIND", f"Only this kind: {', '.join(KINDS)}; repeatable.", "--kind")
+    ] = None,
     limit: Annotated[int, option("N", "Maximum number of matches.")] = 5,
     threshold: Annotated[float, option("SCORE", "Minimum score, from 0 to 1.")] = 0.0,
     filter: Annotated[list[str] | None, option("KEY=VALUE", "Only entries with this metadata; repeatable.")] = None,
@@ -174,16 +179,18 @@ def recall(
     expand: Annotated[int, option("N", "Also show N neighbours before and after each match.")] = 0,
     why: Annotated[bool, flag("Explain each match.", "--why")] = False,
 ) -> None:
-    """Find entries by meaning and by words.
+    """Find what is remembered, by meaning and by words.
 
-    Matches are listed best first, with scores from 0 to 1 that are comparable across collections. A filter is applied
-    before ranking, so it does not reduce the number of results.
+    Without a collection everything in the scope and below it is searched: entries, facts, records, lines of memory
+    blocks and messages. Matches are listed best first, with scores from 0 to 1 that are comparable across collections.
+    A filter is applied before ranking, so it does not reduce the number of results.
     """
     place = desk.place
     found = place.recall(
         query,
         collection=collection,
         namespace=namespace,
+        kinds=None if kinds is None else check_kinds(kinds),
         limit=limit,
         threshold=threshold,
         filter=read_filter(filter or (), filter_json),
@@ -194,9 +201,12 @@ def recall(
     if desk.out.json:
         return desk.out.document(found)
     if not found.results:
-        return desk.out.remark(f"Nothing found in {collection} of {place.scope}.")
+        within = "" if collection is None else f"{collection} of "
+        return desk.out.remark(f"Nothing found in {within}{place.scope}.")
     if why:
         _explain(desk, found)
+    elif collection is None:
+        _show_anything(desk, found)
     else:
         _show_matches(desk, found)
 
@@ -208,6 +218,23 @@ def _show_matches(desk: Desk, found: Recalled) -> None:
         rows.append(_row(desk, f"{match.score:.2f}", match))
         rows += [_row(desk, _BESIDE, entry) for entry in match.after]
     desk.out.table(("score", "content", "metadata", "added"), rows, whole=("score", "added"))
+
+
+_LONGEST_BAR = 8
+
+
+def _show_anything(desk: Desk, found: Recalled) -> None:
+    rows = [
+        (
+            f"{match.score:.2f} {desk.out.bar(match.score, longest=_LONGEST_BAR)}",
+            match.kind,
+            formats.line(match.content),
+            match.ref,
+            desk.out.ago(match.updated_at),
+        )
+        for match in found.results
+    ]
+    desk.out.table(("score", "kind", "content", "ref", "written"), rows, whole=("score", "kind", "ref", "written"))
 
 
 def _row(desk: Desk, score: str, one: Match | Entry) -> tuple[str, str, str, str]:
@@ -234,7 +261,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
                 ("matched", ", ".join(why.matched)),
                 ("read as", ", ".join(f"{typed} → {read}" for typed, read in why.corrected.items())),
                 ("metadata", formats.labels(match.metadata)),
-                ("entry", f"{match.id}, added {desk.out.ago(match.created_at)}"),
+                (match.kind, f"{match.id}, added {desk.out.ago(match.created_at)}"),
                 ("before", _beside(match.before)),
                 ("after", _beside(match.after)),
             ]

@@ -29,6 +29,7 @@ from memoranda.cli.command import (
 )
 from memoranda.cli.hints import hint_of
 from memoranda.errors import InvalidValue, MemorandaError, UsageError
+from memoranda.model.entry import NOTES
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Counts:
 def ingest(
     desk: Desk,
     files: Annotated[list[str], argument("FILE...", "Ending in .jsonl, .txt or .md.")],
-    collection: Collection,
+    collection: Collection = NOTES,
     namespace: Namespace = "",
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,

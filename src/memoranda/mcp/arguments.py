@@ -14,26 +14,26 @@ import msgspec
 from memoranda.chat.agent import UPDATE_MEMORY
 from memoranda.chat.memory_blocks import MEMORY_TOOLS
 from memoranda.model.block import BlockScope, BlockType, key_of
+from memoranda.model.entry import NOTES, Kind
 from memoranda.wire.codec import decode_error, parse_moments
 from memoranda.wire.memory import Limit, Recall, Remember, UpdateBlock, WriteFact
 
 MOST_LISTED = 100
 Listed = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
-COLLECTION = "notes"
-"""The default collection, shared by all clients."""
 
 
 class RememberEntry(Remember, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `remember`."""
 
-    collection: str = COLLECTION
+    collection: str = NOTES
     scope: BlockScope = "user"
 
 
 class RecallEntries(Recall, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `recall`."""
 
-    collection: str = COLLECTION
+    collection: str | None = None
+    kinds: list[Kind] | None = None
     scope: BlockScope = "user"
 
 
@@ -42,7 +42,7 @@ class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     id: str | None = None
     key: str | None = None
-    collection: str = COLLECTION
+    collection: str = NOTES
     namespace: str = ""
     scope: BlockScope = "user"
 
@@ -139,6 +139,8 @@ _DESCRIPTIONS: dict[str, str] = {
 _TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (RememberEntry, "content"): "Text, or JSON.",
     (RememberEntry, "key"): "A unique name: other content with the same key replaces it.",
+    (RecallEntries, "collection"): "Search this collection alone. Default: everything that is remembered.",
+    (RecallEntries, "kinds"): "Only these kinds of memory.",
     (ForgetEntry, "key"): "The key of the entry, instead of its id.",
     (WriteBlock, "content"): _CHAT["content"]["description"],
     (SearchBlocks, "query"): "Words to search for; an empty query lists all lines.",

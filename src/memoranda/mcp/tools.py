@@ -13,6 +13,7 @@ from memoranda.chat.memory_blocks import MEMORY_TOOLS
 from memoranda.errors import Conflict, NotFound
 from memoranda.mcp import arguments
 from memoranda.mcp.backends import ANSWER_BYTES, Backend
+from memoranda.model.entry import NOTES
 from memoranda.model.text import quote
 from memoranda.wire.codec import fit_bytes
 from memoranda.wire.memory import Recalled
@@ -44,7 +45,8 @@ def _recall(backend: Backend, asked: arguments.RecallEntries) -> dict[str, Any]:
     results = fit_bytes(recalled.results, ANSWER_BYTES)
     found: dict[str, Any] = msgspec.to_builtins(Recalled(results=results, count=len(results)))
     for match in found["results"]:
-        del match["why"]  # models have no use for it, and it costs tokens
+        for name in ("why", "tenant", "origin"):  # models have no use for them, and they cost tokens
+            del match[name]
     return found
 
 
@@ -123,9 +125,9 @@ _ALL = (
     ),
     Tool(
         name="recall",
-        title="Recall entries",
-        description="Find remembered entries by meaning and words, best first, each with a score from 0 to 1. "
-        "An empty query returns the newest.",
+        title="Recall anything",
+        description="Find what is remembered by meaning and words, best first, each with a score from 0 to 1: "
+        "entries, facts, records, lines of memory blocks and messages. An empty query returns the newest entries.",
         takes=arguments.RecallEntries,
         does=_recall,
     ),
@@ -209,7 +211,7 @@ TOOLS = {tool.name: tool for tool in _ALL}
 
 INSTRUCTIONS = (
     "The long-term memory of the user, shared with other agents. `remember` and `recall` store and find statements by "
-    f"meaning (by default in the collection `{arguments.COLLECTION}`), facts are values under a key, and two blocks of "
+    f"meaning (by default in the collection `{NOTES}`), facts are values under a key, and two blocks of "
     "text contain what always matters (`core`) and what is searched line by line (`archival`). Look there before you "
     "ask the user again, and remember what will be useful in later conversations."
 )

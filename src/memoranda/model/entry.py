@@ -15,6 +15,8 @@ from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
+NOTES = "notes"
+"""The collection of what is remembered without naming one."""
 CONVERSATIONS = "conversations"
 """The collection of the turns that `learn` keeps."""
 STATEMENTS = "statements"

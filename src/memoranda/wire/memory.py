@@ -14,7 +14,7 @@ from memoranda.model.block import BlockScope as BlockScope
 from memoranda.model.block import BlockType as BlockType
 from memoranda.model.definition import Definition as Definition
 from memoranda.model.definition import Mode
-from memoranda.model.entry import MODES, Why, check_mode, check_threshold
+from memoranda.model.entry import KINDS, MODES, NOTES, Kind, Why, check_mode, check_threshold
 from memoranda.model.entry import Entry as StoredEntry
 from memoranda.model.entry import Holding as Holding
 from memoranda.model.entry import Match as FoundMatch
@@ -228,6 +228,12 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     source: str | None = None
 
 
+class RememberAnywhere(Remember, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry to remember, in a collection that need not be named."""
+
+    collection: str = NOTES
+
+
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of several entries to remember."""
 
@@ -286,6 +292,16 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         check_mode(self.mode)
 
 
+class RecallAnywhere(Recall, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A recall query; without a `collection` everything that the scope sees is searched."""
+
+    collection: str | None = None
+    kinds: list[Annotated[str, one_of(KINDS)]] | None = None
+    collections: list[str] | None = None
+    scopes: list[str] | None = None
+    """Whole scopes such as `user:ada/agent:emails`, each searched by itself."""
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A remembered entry."""
 
@@ -304,16 +320,26 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry found by a recall, with its score from 0 to 1 and an explanation."""
+    """What a recall found, with its score from 0 to 1 and an explanation."""
 
     content: Any
     metadata: dict[str, Any]
     score: float
     why: Why
+    kind: Kind = "entry"
+    ref: str
+    key: str | None = None
     id: str
+    collection: str | None = None
     namespace: str
+    tenant: str
+    scope: str
+    origin: Origin = Origin()
     created_at: datetime
+    updated_at: datetime
     expires_at: datetime | None = None
+    valid_from: datetime
+    valid_to: datetime | None = None
     before: list[Entry] = []
     after: list[Entry] = []
 
@@ -325,6 +351,8 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int
     """Number of matches in this response."""
     next: str | None = None
+    known: bool = True
+    hint: str = ""
 
 
 class Entries(msgspec.Struct, frozen=True, kw_only=True):
@@ -367,7 +395,8 @@ def entry_json(entry: StoredEntry) -> Entry:
 
 def recall_json(recalled: FoundMatches) -> Recalled:
     """Return the matches of a recall as their wire type."""
-    return Recalled(results=[_match_json(match) for match in recalled.results], count=recalled.count)
+    results = [_match_json(match) for match in recalled.results]
+    return Recalled(results=results, count=recalled.count, known=recalled.known, hint=recalled.hint)
 
 
 def _match_json(match: FoundMatch) -> Match:
@@ -376,10 +405,20 @@ def _match_json(match: FoundMatch) -> Match:
         metadata=match.metadata,
         score=match.score,
         why=match.why,
+        kind=match.kind,
+        ref=match.ref,
+        key=match.key,
         id=match.id,
+        collection=match.collection,
         namespace=match.namespace,
+        tenant=match.scope.tenant,
+        scope=match.scope.path,
+        origin=match.origin,
         created_at=match.created_at,
+        updated_at=match.updated_at,
         expires_at=match.expires_at,
+        valid_from=match.valid_from,
+        valid_to=match.valid_to,
         before=[entry_json(entry) for entry in match.before],
         after=[entry_json(entry) for entry in match.after],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -26,6 +26,7 @@ from memoranda.client.requests import (
 from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode
+from memoranda.model.entry import NOTES, Kind, check_kinds
 from memoranda.model.entry import Mode as SearchMode
 from memoranda.model.text import quote
 from memoranda.wire.memory import (
@@ -408,7 +409,7 @@ class AsyncCollectionCalls(AsyncCalls):
         self,
         content: Any,
         *,
-        collection: str,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
@@ -429,7 +430,7 @@ class AsyncCollectionCalls(AsyncCalls):
         self,
         items: Iterable[Mapping[str, Any]],
         *,
-        collection: str,
+        collection: str = NOTES,
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
@@ -448,7 +449,7 @@ class AsyncCollectionCalls(AsyncCalls):
         self,
         text: str,
         *,
-        collection: str,
+        collection: str = NOTES,
         chunk: int = 1_200,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
@@ -466,8 +467,11 @@ class AsyncCollectionCalls(AsyncCalls):
         self,
         query: str,
         *,
-        collection: str,
+        collection: str | None = None,
         namespace: str | None = None,
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str] | None = None,
         limit: int = 5,
         threshold: float = 0.0,
         filter: Mapping[str, Any] | None = None,
@@ -476,18 +480,29 @@ class AsyncCollectionCalls(AsyncCalls):
         expand: int = 0,
         scope: str | None = None,
     ) -> Recalled:
-        """Return the entries that match a query, best first, each with a score from 0 to 1 and an explanation."""
+        """Return what matches a query, best first, each with a score from 0 to 1 and an explanation.
+
+        Without a `collection` everything that the scope sees is searched; `kinds`, `collections` and `scopes` narrow
+        that.
+        """
         asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
+        named = {"kinds": kinds and check_kinds(kinds), "collections": collections, "scopes": scopes}
+        narrowing = {name: builtins.list(names) for name, names in named.items() if names}
+        segments = ("recall",)
+        if collection is not None and not narrowing:
+            segments = ("collections", collection, "recall")
+        else:
+            asked |= without_none(collection=collection, **narrowing)
         asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
         results: builtins.list[Match] = []
         after: str | None = None
         while True:
             options = {"query": parameters(scope=scope, after=after), "body": body(**asked), "repeatable": True}
-            found = await self._call(Recalled, "POST", "collections", collection, "recall", **options)
+            found = await self._call(Recalled, "POST", *segments, **options)
             results += found.results
             after = found.next
             if after is None:
-                return Recalled(results=results, count=len(results))
+                return Recalled(results=results, count=len(results), known=found.known, hint=found.hint)
 
     async def entries(
         self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None

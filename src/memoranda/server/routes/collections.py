@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, post
@@ -20,8 +20,10 @@ from memoranda.wire.memory import (
     Collections,
     Entries,
     Recall,
+    RecallAnywhere,
     Recalled,
     Remember,
+    RememberAnywhere,
     Remembered,
     RememberMany,
     RememberText,
@@ -46,11 +48,26 @@ def list_collections(request: StrictRequest, after: After = None, limit: PageLim
     return JsonResponse(Collections(collections=kept, next=go_on))
 
 
-@post("/collections/{collection:str}/remember", **in_thread("Remember an entry", 409, 502, 507, status=201))
+@post("/remember", **in_thread("Remember an entry", 409, 502, 507, status=201))
+def remember_anywhere(
+    request: StrictRequest, data: JSONBody[RememberAnywhere], below: SubScope = None
+) -> Response[Remembered]:
+    """Store text or JSON so that recall finds it, in the collection `notes` unless another is named."""
+    return _remember(request, data.collection, data, below)
+
+
+@post(
+    "/collections/{collection:str}/remember",
+    **in_thread("Remember an entry in a collection", 409, 502, 507, status=201),
+)
 def remember(
     request: StrictRequest, collection: Name, data: JSONBody[Remember], below: SubScope = None
 ) -> Response[Remembered]:
     """Store text or JSON so that recall finds it; `stored` is false if the same entry exists."""
+    return _remember(request, collection, data, below)
+
+
+def _remember(request: StrictRequest, collection: str, data: Remember, below: str | None) -> Response[Remembered]:
     done = caller_memory(request.auth, below).remember(
         data.content,
         collection=collection,
@@ -95,6 +112,18 @@ def remember_text(
     return AllRemembered(remembered=done)
 
 
+@post("/recall", **in_thread("Recall anything", 409, 502, status=200))
+def recall_anywhere(
+    request: StrictRequest, data: JSONBody[RecallAnywhere], below: SubScope = None, after: After = None
+) -> Response[Recalled]:
+    """Return what matches a query, best first: entries, facts, records, lines of blocks and messages.
+
+    `kinds`, `collections` and `scopes` narrow that; a `collection` is searched alone.
+    """
+    narrowing = {"kinds": data.kinds, "collections": data.collections, "scopes": data.scopes}
+    return _recall(request, data, below, after, collection=data.collection, **narrowing)
+
+
 @post("/collections/{collection:str}/recall", **in_thread("Recall entries", 409, 502, status=200))
 def recall(
     request: StrictRequest, collection: Name, data: JSONBody[Recall], below: SubScope = None, after: After = None
@@ -103,10 +132,15 @@ def recall(
 
     If the matches are too large for one response, send the same query with `after` set to `next` for the rest.
     """
+    return _recall(request, data, below, after, collection=collection)
+
+
+def _recall(
+    request: StrictRequest, data: Recall, below: str | None, after: str | None, **places: Any
+) -> Response[Recalled]:
     seen, most = decode_number(after), request.page_bytes
     found = caller_memory(request.auth, below).recall(
         data.query,
-        collection=collection,
         namespace=data.namespace,
         limit=max(0, data.limit - seen),
         threshold=data.threshold,
@@ -116,10 +150,12 @@ def recall(
         expand=data.expand,
         offset=seen,
         max_bytes=most,
+        **places,
     )
-    results = fit_bytes(recall_json(found).results, most)
+    recalled = recall_json(found)
+    results = fit_bytes(recalled.results, most)
     go_on = encode_cursor(str(seen + len(results))) if len(results) < found.count else None
-    return JsonResponse(Recalled(results=results, count=len(results), next=go_on))
+    return JsonResponse(msgspec.structs.replace(recalled, results=results, count=len(results), next=go_on))
 
 
 @get("/collections/{collection:str}/entries", **in_thread("List entries"))
