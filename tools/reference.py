@@ -90,7 +90,8 @@ def settings_page() -> str:
         "\n".join(rows),
         prose(
             "In the environment a list is written with commas, what is true or false as `true` or `false`. Keys of "
-            "models are variables of their providers, see [chat](../chat.md); address and key of an embedder are in "
+            "models are variables of their providers, and `OPENAI_BASE_URL` is the address of another server for "
+            "`openai-chat:` models, see [chat](../chat.md#model-names-and-other-servers); address and key of an embedder are in "
             "[embedders](../embedders.md#an-openai-compatible-server); the client reads `MEMORANDA_API_KEY`. How to "
             "set the server's is in [operations](../operations.md)."
         ),

@@ -121,6 +121,26 @@ def test_conversations_come_along_with_an_export(memory: Memory, say: Say, tmp_p
         assert chat(other, gardener, "One", message_id="x", model="openai:gpt-5.2", **send).text == "Two"
 
 
+def test_a_message_needs_no_ids(memory: Memory) -> None:
+    class Counting:
+        name = "counting:1"
+        replies = iter(("One.", "Two.", "Three."))
+
+        def reply(self, ask: Any, *, timeout: float = 30.0) -> Reply:
+            return Reply(next(self.replies))
+
+    agent = Agent(id="desk", model=Counting())
+    first = chat(memory, agent, "Hello", user="ada")
+    second = chat(memory, agent, "Again", user="ada", conversation_id=first.conversation_id)
+    other = chat(memory, agent, "Hello", user="ada")
+    assert [first.text, second.text, other.text] == ["One.", "Two.", "Three."]
+    assert first.conversation_id == second.conversation_id != other.conversation_id
+    assert len({first.message_id, second.message_id, other.message_id}) == 3
+    assert {one.id for one in list_conversations(memory, "ada")} == {first.conversation_id, other.conversation_id}
+    again = chat(memory, agent, "Hello", user="ada", conversation_id=first.conversation_id, message_id=first.message_id)
+    assert again.replayed and again.text == "One."
+
+
 def test_nobody_writes_the_facts_of_a_conversation_by_hand(memory: Memory, say: Say) -> None:
     say("One", "Two")
     place = memory.at(conversation_scope(memory, "ada", "c1"))

@@ -520,11 +520,11 @@ APART: dict[tuple[str, str], dict[str, str]] = {
     ("chat.chat", "client"): {
         "user": TOKEN,
         "after": "a stream that broke off goes on by itself",
-        **dict.fromkeys(("conversation", "message_id"), "the client makes one up where none is given"),
         **dict.fromkeys(("max_tokens", "temperature"), "in Python they are the agent's, which one makes oneself"),
     },
     ("chat.chat", "REST"): {
         "user": TOKEN,
+        **dict.fromkeys(("conversation", "message_id"), "a request that is sent again has to say which it is"),
         "stream": "whether the answer comes as events",
         **dict.fromkeys(("max_tokens", "temperature"), "in Python they are the agent's, which one makes oneself"),
     },

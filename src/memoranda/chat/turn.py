@@ -85,8 +85,8 @@ def chat(
     message: str,
     *,
     user: str,
-    conversation_id: str,
-    message_id: str,
+    conversation_id: str | None = None,
+    message_id: str | None = None,
     memory_policy: MemoryPolicy | Mapping[str, Any] | None = None,
     model: object = None,
     on_event: OnEvent | None = None,
@@ -102,8 +102,9 @@ def chat(
         agent: the agent.
         message: the user's message.
         user: the user.
-        conversation_id: the conversation; ids are local to the user.
-        message_id: identifies the message if it is sent again.
+        conversation_id: the conversation; ids are local to the user. Without one, a new conversation begins.
+        message_id: identifies the message if it is sent again. Without one, it gets a new id; the returned turn has
+            both ids.
         memory_policy: which memory the model is shown in this turn; missing fields are the agent's.
         model: the model for this turn, instead of the agent's.
         on_event: called with each event as it happens, also with the error before `chat` raises. If it is given, the
@@ -114,6 +115,10 @@ def chat(
     check_message(memory, message)
     check_count("event", after)
     policy = policy_for(memory_policy, agent.memory_policy)
+    if conversation_id is None:
+        conversation_id = memory.ids.new("conversation")
+    if message_id is None:
+        message_id = memory.ids.new("message")
     place = _Place(memory=memory, user=user, conversation_id=conversation_id, message_id=message_id, listener=on_event)
     answered = find_answer(memory, user, conversation_id, agent_id=agent.id, message_id=message_id, text=message)
     if answered is not None:

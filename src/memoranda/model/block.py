@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, cast
 
-import msgspec
-
 from memoranda.errors import InvalidScope, InvalidValue, LimitExceeded, UsageError
 from memoranda.model.fact import Fact
 from memoranda.model.limits import check_count
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
@@ -33,7 +32,7 @@ ARCHIVAL_KEY = f"{BLOCKS}.archival"
 _CHARACTERS: dict[BlockType, int] = {"core": CORE_CHARACTERS, "archival": ARCHIVAL_CHARACTERS}
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class Block(Result, frozen=True, kw_only=True):
     """A memory block, and the stamp that its next writer has to pass."""
 
     id: str
@@ -46,7 +45,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-class BlockMatch(msgspec.Struct, frozen=True, kw_only=True):
+class BlockMatch(Result, frozen=True, kw_only=True):
     """One line of an archival block that answers a query."""
 
     content: str

@@ -6,8 +6,7 @@ import re
 from datetime import datetime
 from typing import Any, Literal
 
-import msgspec
-
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 
 # The kinds of scope that a definition's scope means. `global` follows its owner everywhere; it is not shared.
@@ -39,7 +38,7 @@ def is_slug(text: object) -> bool:
     return isinstance(text, str) and len(text) <= LONGEST_SLUG and _SLUG.fullmatch(text) is not None
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True):
+class Definition(Result, frozen=True, kw_only=True):
     """What a record named by its slug must look like, where it belongs and how long it lives."""
 
     id: str

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Union, get_args
 import msgspec
 
 from memoranda.model.names import collection_key
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 
 
@@ -88,7 +89,7 @@ Status = Literal["pending", "approved", "refused"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
+class Approval(Result, frozen=True, kw_only=True):
     """An effect that waits for a decision, or the decision about it."""
 
     id: str

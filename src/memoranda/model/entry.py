@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 
 from memoranda.errors import UsageError
 from memoranda.model.clock import from_micros, parse_moment
 from memoranda.model.fact import Origin
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
@@ -55,7 +56,7 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     successor: Space | None = None
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
+class Holding(Result, frozen=True, kw_only=True):
     """A collection, its number of entries, and the progress of its move to another embedder."""
 
     name: str
@@ -67,7 +68,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(Result, frozen=True, kw_only=True):
     """Content in (tenant, scope, collection, namespace), with the metadata that recall filters by.
 
     An entry never changes: one that is remembered again under its key with other content ends, and another one
@@ -199,9 +200,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Words of the query that no entry contains, and the words that were searched instead."""
 
 
-class Match(msgspec.Struct, frozen=True, kw_only=True):
+class Match(Result, frozen=True, kw_only=True):
     """One thing that a recall found. `before` and `after` are its neighbours, where they were asked for."""
 
+    _columns: ClassVar[tuple[str, ...]] = ("score", "kind", "content", "ref", "updated_at")
     content: Any
     """The content of an entry; the text of anything else."""
     metadata: dict[str, Any]
@@ -231,9 +233,10 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[Entry, ...] = ()
 
 
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+class Recalled(Result, frozen=True, kw_only=True):
     """What a recall found, best first."""
 
+    _list: ClassVar[str] = "results"
     results: list[Match]
     count: int
     known: bool = True
@@ -254,7 +257,7 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
         return self.results[place]
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+class Remembered(Result, frozen=True, kw_only=True):
     """What became of something to remember.
 
     `stored` is False when nothing new was written: the same content was already there (`duplicate`), under the

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from memoranda.model.fact import Fact
+from memoranda.model.result import Result
 from memoranda.model.value import canonical, hash_body
 
 GENESIS = "sha256:" + "0" * 64
@@ -31,7 +32,7 @@ class Note(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What was decided, where it is not what the gate decided about the whole effect."""
 
 
-class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class Event(Result, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One event: who did what, through which door, to which memory, and whether it was allowed.
 
     `content` is a keyed hash of the value. `text`, if the ledger stores it, is not part of the hash, so that erasing it
@@ -77,7 +78,7 @@ class Anchor(msgspec.Struct, frozen=True):
     head: str
 
 
-class Verification(msgspec.Struct, frozen=True, kw_only=True):
+class Verification(Result, frozen=True, kw_only=True):
     """Whether a chain is whole; if not, the first bad position and why."""
 
     ok: bool
@@ -143,7 +144,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """What the writes made, in their order."""
 
 
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+class RunSummary(Result, frozen=True, kw_only=True):
     """The status of a run: the fact `runs.run` in its scope, to which the ledger adds `events` and `head`."""
 
     id: str
@@ -171,7 +172,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The run that this one was called from."""
 
 
-class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
+class RunVerification(Result, frozen=True, kw_only=True):
     """Whether the chain of one run is whole and ends where its record says; if not, the first bad index and why."""
 
     ok: bool

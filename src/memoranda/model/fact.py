@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 
 OWNER_ACTOR = "owner"
@@ -39,7 +40,7 @@ def was_imported(origin: Origin) -> bool:
     return origin.source is not None and origin.source.startswith(_IMPORT)
 
 
-class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Fact(Result, frozen=True, gc=False, kw_only=True):
     """A current value."""
 
     id: str
@@ -61,7 +62,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 Change = Literal["set", "deleted", "expired"]
 
 
-class Revision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Revision(Result, frozen=True, gc=False, kw_only=True):
     """One version of a fact: a value, or that it was deleted or has expired.
 
     `forgotten` marks a revision whose value outlived its time to live and was removed by a sweep.

@@ -10,9 +10,7 @@ import msgspec
 
 from memoranda.errors import UsageError
 from memoranda.model.clock import from_micros, parse_moment
-from memoranda.model.effect import Effect
-from memoranda.model.policy import Grant
-from memoranda.model.scope import Scope
+from memoranda.model.plain import plain as plain
 
 Item = TypeVar("Item")
 
@@ -85,28 +83,3 @@ def parse_moments(sent: dict[str, Any]) -> dict[str, datetime]:
                 error.details["path"] = f"$.{name}"
                 raise
     return read
-
-
-def plain(value: Any) -> Any:
-    """Return a value made of dicts, lists and scalars, with scopes as text; datetimes are left to the encoder."""
-    if isinstance(value, Scope):
-        return value.path
-    if isinstance(value, Grant):
-        return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **_fields(value.rule)}
-    if isinstance(value, Effect):
-        # `echo` is returned to the caller and is not part of the pending effect.
-        given = {name: field for name, field in _fields(value).items() if field is not None and name != "echo"}
-        return {"effect": value.name, **given}
-    if isinstance(value, msgspec.Struct):
-        fields = _fields(value)
-        scope: object = getattr(value, "scope", None)
-        return {"tenant": scope.tenant, **fields} if isinstance(scope, Scope) else fields
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
-
-
-def _fields(value: msgspec.Struct) -> dict[str, Any]:
-    return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
