@@ -483,7 +483,7 @@ def test_a_handle_for_one_person_finds_and_goes_on_with_their_runs_and_nobody_el
             look()
         assert SECRET not in str(caught.value)
     with pytest.raises(Denied):
-        hers.scope(run=otto.id).list("runs")
+        hers.scope(run=otto.id).list("runs", internal=True)
     begun = load(WAITING, memory=hers).run(owner="nora")
     assert memoranda.workflow.find(hers, begun.id).status == "waiting"
     assert begun.deliver("blue").check().status == "completed"

@@ -70,10 +70,10 @@ def test_who_may_only_run_keeps_the_text_with_the_run(memory: Memory) -> None:
     run = load(guest, pure).run({"n": 1})
     assert memoranda.mashin.find(memory, run.id).replay().output == 2
     place = memory.scope(agent="adder")
-    assert place.list("runs") == []
+    assert place.list("runs", internal=True) == []
     assert memory.scope(run=run.id).get("runs.source") is not None
     owned = load(memory, pure).run({"n": 2})
-    assert len(place.list("runs.sources")) == 1
+    assert len(place.list("runs.sources", internal=True)) == 1
     assert memory.scope(run=owned.id).get("runs.source") is None
     assert memoranda.mashin.find(memory, owned.id).replay().output == 3
 

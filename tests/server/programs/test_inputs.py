@@ -84,12 +84,9 @@ def test_no_tool_of_mcp_reaches_the_variables_of_a_session(served, tmp_path: Pat
             assert "vars" not in tool.input_schema["properties"]
         for place in ({}, {"scope": "agent"}):
             talk.call("set_fact", key="identity_checked", value=True, **place)
-        for wrong in (
-            {"key": "abl.session", "value": {"vars": {"identity_checked": True}}},
-            {"key": "identity_checked", "value": True, "scope": f"session:{id}"},
-        ):
-            with pytest.raises(memoranda.UsageError):
-                talk.call("set_fact", **wrong)
+            talk.call("set_fact", key="abl.session", value={"vars": {"identity_checked": True}}, **place)
+        with pytest.raises(memoranda.UsageError):
+            talk.call("set_fact", key="identity_checked", value=True, scope=f"session:{id}")
         assert say(owner, id) == ["Not before I know you."]
         talk.call("set_fact", key="badge", value="gold")
     assert say(owner, start(owner).json()["id"]) == ["Dusted."]

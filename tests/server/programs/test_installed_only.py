@@ -124,15 +124,17 @@ def test_an_import_cannot_change_the_state_of_a_run_or_a_session(head):
 @pytest.mark.parametrize(
     "key", ["abl.session", "abl.sources.0123", "abl.results", "runs.run", "runs.journal.000000", "runs.sources.01"]
 )
-def test_nobody_writes_below_the_names_of_the_runtime(head, key):
-    place = f"{API}/memory/facts"
-    for body in ({"value": 1}, {"value": 1, "expect": 0}):
-        assert head.put(f"{place}/{key}", json=body, params={"scope": "run:x"}).status_code == 422
-    batch = {"writes": [{"key": "plain", "value": 1}, {"key": key, "value": 1}]}
-    assert head.post(place, json=batch).status_code == 422
-    assert head.delete(f"{place}/{key}").status_code == 422
-    assert head.get(f"{place}/plain").status_code == 404
-    assert head.put(f"{place}/plain", json={"value": 1}).status_code == 200
+def test_no_request_reaches_the_facts_of_the_runtime(head, key):
+    place, run = f"{API}/memory/facts", waiting(head, "workflows", "ask_name")
+    before = head.get(f"{API}/runs/{run}").json(), head.get(f"{API}/runs").json()
+    for scope in ({}, {"scope": f"run:{run}"}, {"scope": f"session:{run}"}, {"scope": "workflow:ask_name"}):
+        assert head.put(f"{place}/{key}", json={"value": 1}, params=scope).status_code == 200  # one of their own
+        assert head.get(f"{place}/{key}", params=scope).json()["scope"].startswith("user:")
+    for outside in (f"../run:{run}", f"/run:{run}", f"user:x/run:{run}"):
+        assert head.put(f"{place}/{key}", json={"value": 1}, params={"scope": outside}).status_code == 422
+    assert (head.get(f"{API}/runs/{run}").json(), head.get(f"{API}/runs").json()) == before
+    assert head.get(f"{API}/runs/{run}/verify").json()["ok"]
+    assert head.post(f"{API}/runs/{run}/cancel", json={}).status_code == 200
 
 
 EDITED = {
