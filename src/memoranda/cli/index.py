@@ -34,7 +34,7 @@ COMMANDS = {
     "definitions": Entry("facts", "Definitions: schemas for the values of keys."),
     "remember": Entry("entries", "Store a text so that recall finds it by meaning."),
     "ingest": Entry("ingest", "Store the contents of files: JSON Lines, text and Markdown."),
-    "recall": Entry("entries", "Find entries by meaning and by words."),
+    "recall": Entry("entries", "Find what is remembered, by meaning and by words."),
     "entries": Entry("entries", "List entries in the order they were stored."),
     "forget": Entry("entries", "Delete one entry, so that recalls no longer find it."),
     "collections": Entry("entries", "Collections: groups of entries with one embedder."),
