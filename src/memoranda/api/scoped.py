@@ -47,8 +47,8 @@ from memoranda.model.entry import (
     check_threshold,
 )
 from memoranda.model.fact import Fact, Revision
-from memoranda.model.lesson import Learned
 from memoranda.model.internals import check_own_key
+from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_key, check_label
 from memoranda.model.scope import Scope

@@ -40,7 +40,7 @@ from memoranda.lang.diagnostics import Suggestions
 from memoranda.model.block import BlockType, agent_scope, key_of, size_limits
 from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
 from memoranda.model.fact import Fact
-from memoranda.model.names import is_block_key
+from memoranda.model.internals import is_block
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
@@ -303,8 +303,8 @@ def load_memory(
     # A closure without a reference to the WorkingMemory: collecting a cycle with two hundred records is a long pause.
     def read() -> _Read:
         facts = _read_facts(memory, home, chosen, places, named, [one.place(home) for one in texts.values()])
-        records, skipped = _validate(chosen, (fact for fact in facts if not is_block_key(fact.key)), on_invalid)
-        return [*records, *(fact for fact in facts if is_block_key(fact.key))], skipped
+        records, skipped = _validate(chosen, (fact for fact in facts if not is_block(fact.scope, fact.key)), on_invalid)
+        return [*records, *(fact for fact in facts if is_block(fact.scope, fact.key))], skipped
 
     working = WorkingMemory(memory, home, chosen, places, texts, read)
     working.reload()
