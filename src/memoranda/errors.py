@@ -87,6 +87,11 @@ class Hint(msgspec.Struct, frozen=True):
     actor: str = ""
     scope: str = ""
 
+    @property
+    def place(self) -> str:
+        """The scope as the end of a sentence; empty without one."""
+        return f" in `{self.scope}`" if self.scope else ""
+
 
 Advice: TypeAlias = "str | Hint | tuple[str | Hint, ...]"
 """A hint, or alternatives; text is for every surface."""
@@ -127,7 +132,7 @@ NEUTRAL_WORDS: Words = {
     "approve": lambda _: _DECIDE,
     "command": lambda hint: f"Run `memoranda {hint.target}`",
     "embedder": lambda _: "Use the embedder that the collection was made with",
-    "grant": lambda hint: f"Ask for a grant of `{hint.target}` to `{hint.actor}`",
+    "grant": lambda hint: f"Ask for a grant of `{hint.target}` to `{hint.actor}`{hint.place}",
     "install": lambda hint: f'Install it with `pip install "memoranda[{hint.target}]"`',
     "load": lambda hint: _LOADED[hint.target],
     "policy": lambda _: "Ask for a policy that allows it; a grant does not widen that",

@@ -22,8 +22,8 @@ def test_an_actor_may_what_was_granted(cli):
     assert denied.code == 1
     assert denied.err.startswith("error[denied]: `mail` may not do this")
     assert "hint: Grant it with `memoranda permissions grant mail memory.read --scope user:ada`\n" in denied.err
-    everywhere = cli("facts", "get", "k", "--actor", "the mail")
-    assert "hint: Grant it with `memoranda permissions grant 'the mail' memory.read`\n" in everywhere.err
+    shared = cli("facts", "get", "k", "--actor", "the mail")
+    assert "hint: Grant it with `memoranda permissions grant 'the mail' memory.read --scope shared`\n" in shared.err
     granted = cli("permissions", "grant", "mail", "memory.read", "--user", "ada", "--path", "k", "--json").json
     assert {**granted, "id": ""} == {
         "id": "",

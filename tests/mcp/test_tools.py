@@ -48,7 +48,7 @@ def test_no_tool_has_an_argument_that_names_a_tenant_a_user_or_an_agent(ada: Tal
     for tool in ada.ask("list_tools").tools:
         assert not {"tenant", "user", "agent", "agent_id", "actor"} & set(tool.input_schema["properties"])
     scopes = [tool.input_schema["properties"].get("scope") for tool in ada.ask("list_tools").tools]
-    assert {tuple(scope["enum"]) for scope in scopes if scope} == {("agent", "user")}
+    assert {tuple(scope["enum"]) for scope in scopes if scope} == {("user", "agent")}
     # Where there is no agent, there is nothing to choose.
     assert not any("scope" in tool.input_schema["properties"] for tool in reader.ask("list_tools").tools)
 

@@ -125,7 +125,7 @@ class Memory:
         return self.at(Scope.of(tenant=self.tenant if tenant is None else tenant, **ids))
 
     def at(self, scope: Scope | str) -> ScopedMemory:
-        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`.
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails` or `shared`.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -135,7 +135,7 @@ class Memory:
         'warm'
         """
         if not isinstance(scope, Scope):
-            scope = Scope.parse(scope, tenant=self.tenant)
+            scope = Scope.named(scope, tenant=self.tenant)
         return ScopedMemory(self._gate, self._caller, scope)
 
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
@@ -187,11 +187,18 @@ class Memory:
     # who acts
 
     def acting_as(
-        self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
+        self,
+        actor: str,
+        *,
+        policy: Policy | None = None,
+        shares: tuple[str, ...] = (),
+        door: str | None = None,
+        source: str | None = None,
     ) -> Memory:
         """Return a handle for another actor, under this policy or under what is granted to the actor.
 
-        Only the owner may do this; a narrower handle can only be narrowed further.
+        `shares` are capabilities that grants add to the policy in the tenant's shared scope and in projects. Only the
+        owner may do this; a narrower handle can only be narrowed further.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -220,6 +227,7 @@ class Memory:
                 source=source,
                 policies=(policy,) if policy is not None else (),
                 granted=policy is None,
+                shares=shares,
                 tenant=self.tenant,
                 at_once=self._caller.at_once,
             )

@@ -82,7 +82,7 @@ EMBEDDER = (_parameter("embedder", "NAME", "The embedder. Default: MEMORANDA_EMB
 """Options of commands that may embed text."""
 
 SCOPE = (
-    _parameter("scope", "PATH", "The scope, such as user:ada/agent:emails."),
+    _parameter("scope", "PATH", "The scope: shared, project:atlas, user:ada/agent:emails."),
     *(_parameter(kind, "ID", f"The memory of this {kind}.") for kind in KINDS),
 )
 """Options of commands that work in one scope; by default the tenant's shared scope."""
@@ -122,7 +122,7 @@ class Desk:
         if self._scope is not None and self._ids:
             raise UsageError(f"--scope and --{next(iter(self._ids))} cannot be combined", hint="Use one of them")
         if self._scope is not None:
-            return Scope.parse(self._scope, tenant=self.tenant)
+            return Scope.named(self._scope, tenant=self.tenant)
         return Scope.of(tenant=self.tenant, **self._ids)
 
     @property

@@ -71,6 +71,10 @@ def mcp(
     desk: Desk,
     user: Annotated[str | None, option("ID", "The user whose memory is served.")] = None,
     agent: Annotated[str | None, option("ID", "The agent that calls; it also has a memory of its own.")] = None,
+    scope: Annotated[
+        list[str] | None,
+        option("PATH", "A shared scope that tools may name: shared or project:atlas; repeatable."),
+    ] = None,
     read_only: Annotated[bool, flag("Allow no writes.", "--read-only")] = False,
     url: Annotated[
         str | None, option("URL", "A server instead of a database, with the key in MEMORANDA_API_KEY.")
@@ -78,8 +82,8 @@ def mcp(
 ) -> None:
     """Serve an MCP client over stdin and stdout.
 
-    The memory is that of --user and --agent: no call of the client reaches any other. With --url, the key of the server
-    determines the user and the permissions.
+    The memory is that of --user and --agent, and of each --scope as far as it is granted to them: no call of the client
+    reaches any other. With --url, the key of the server determines the user and the permissions.
     """
     try:
         from memoranda.mcp.server import serve
@@ -87,7 +91,11 @@ def mcp(
         raise lacking("the MCP door", "mcp", missing) from None
     from memoranda import __version__
 
-    place = _here(desk, user, agent, read_only) if url is None else _elsewhere(desk, url, user, agent, read_only)
+    scopes = scope or []
+    if url is None:
+        place = _here(desk, user, agent, scopes, read_only)
+    else:
+        place = _elsewhere(desk, url, user, agent, scopes, read_only)
     with place as reach:
 
         def say_ready() -> None:
@@ -98,21 +106,23 @@ def mcp(
 
 
 @contextmanager
-def _here(desk: Desk, user: str | None, agent: str | None, read_only: bool) -> Generator[Backend]:
+def _here(desk: Desk, user: str | None, agent: str | None, scopes: list[str], read_only: bool) -> Generator[Backend]:
     from memoranda import Scope
-    from memoranda.mcp.backends import LocalBackend, restrict_to_user
+    from memoranda.mcp.backends import LocalBackend, common_scopes, restrict_to_user
 
     if user is None:
         raise UsageError("--user is missing", hint="Name the user whose memory is served, such as --user ada")
     # An invalid name is rejected before a file is created.
     Scope.of(tenant=desk.tenant, user=user, **({} if agent is None else {"agent": agent}))
-    yield LocalBackend(
-        restrict_to_user(desk.memory, user=user, agent=agent, read_only=read_only), user=user, agent=agent
-    )
+    common_scopes(scopes)
+    handle = restrict_to_user(desk.memory, user=user, agent=agent, scopes=scopes, read_only=read_only)
+    yield LocalBackend(handle, user=user, agent=agent, scopes=scopes)
 
 
 @contextmanager
-def _elsewhere(desk: Desk, url: str, user: str | None, agent: str | None, read_only: bool) -> Generator[Backend]:
+def _elsewhere(
+    desk: Desk, url: str, user: str | None, agent: str | None, scopes: list[str], read_only: bool
+) -> Generator[Backend]:
     from memoranda import Client
     from memoranda.mcp.backends import RemoteBackend
 
@@ -125,4 +135,4 @@ def _elsewhere(desk: Desk, url: str, user: str | None, agent: str | None, read_o
             hint="Remove it; `memoranda keys create --role reader` creates a key that only reads",
         )
     with Client(url) as client:
-        yield RemoteBackend(client, agent=agent)
+        yield RemoteBackend(client, agent=agent, scopes=scopes)

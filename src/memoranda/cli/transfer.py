@@ -31,6 +31,11 @@ def export(desk: Desk, file: Annotated[Path, argument("FILE", "The file; replace
     if str(file) == "-":
         raise UsageError("an export is written to a file, not to stdout", hint="Name a file, such as export.jsonl")
     scope = desk.scope
+    if desk.names_scope and not scope.path:
+        raise UsageError(
+            "the shared scope cannot be exported alone: everything is below it",
+            hint="Leave out --scope to export the whole tenant",
+        )
     try:
         with desk.out.working("Exporting"):
             written = desk.memory.export(file, scope=scope)

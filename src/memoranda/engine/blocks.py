@@ -22,7 +22,7 @@ from memoranda.model.block import (
     lines_of,
     owner_of,
 )
-from memoranda.model.effect import ReadEffect
+from memoranda.model.effect import Demand, ReadEffect
 from memoranda.model.entry import Match
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -82,7 +82,7 @@ class RecallBlocks(ReadEffect, frozen=True, kw_only=True, tag="recall_blocks"):
         """The scopes whose archival blocks are searched: the user's, and the agent's where one is named."""
         return (self.scope,) if self.agent is None else (self.scope, agent_scope(self.scope, self.agent))
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to read each archive."""
         for archive in self.archives:
             yield self.capability, archive, self.place

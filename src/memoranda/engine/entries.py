@@ -46,6 +46,7 @@ class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
 
     capability: ClassVar[str] = "memory.write"
     mutates: ClassVar[bool] = True
+    in_one_scope: ClassVar[bool] = True
     namespace: str = ""
     items: tuple[Item, ...]
     ttl: int | None = None
@@ -245,6 +246,7 @@ class Forget(CollectionEffect, frozen=True, kw_only=True, tag="forget"):
 
     capability: ClassVar[str] = "memory.write"
     mutates: ClassVar[bool] = True
+    in_one_scope: ClassVar[bool] = True
     namespace: str = ""
     id: str | None = None
     key: str | None = None
@@ -270,6 +272,7 @@ class ListEntries(CollectionEffect, frozen=True, kw_only=True, tag="list_entries
 
     capability: ClassVar[str] = "memory.read"
     mutates: ClassVar[bool] = False
+    in_one_scope: ClassVar[bool] = True
     namespace: str | None = None
     after: int = 0
     limit: int | None = None

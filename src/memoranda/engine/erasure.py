@@ -102,7 +102,9 @@ def _drop_shared_approvals(rows: Transaction, scopes: list[Scope], call: Call) -
     dropped = 0
     for approval in rows.scan(Approval, scopes[0].tenant):
         effect = approval.effect
-        if effect is None or not any(gone.covers(place) for _, place, _ in effect.demands() for gone in scopes):
+        if effect is None or not any(
+            place is not None and gone.covers(place) for _, place, _ in effect.demands() for gone in scopes
+        ):
             continue
         rows.put(
             msgspec.structs.replace(

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
@@ -16,7 +16,7 @@ from memoranda.engine.sessions import ensure_open, is_session, variable_of, vari
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, moment_after, to_micros
-from memoranda.model.effect import ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision, with_source
 from memoranda.model.internals import is_block, is_internal, may_have_internals
@@ -31,6 +31,7 @@ from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay,
 class GetFact(ReadEffect, frozen=True, kw_only=True, tag="get_fact"):
     """Read one fact, now or as it was at a moment (microseconds)."""
 
+    in_one_scope: ClassVar[bool] = True
     key: str
     as_of: int | None = None
 
@@ -65,7 +66,7 @@ class GetFacts(ReadEffect, frozen=True, kw_only=True, tag="get_facts"):
 
     gets: tuple[GetFact, ...]
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield what each read needs."""
         for get in self.gets:
             yield from get.demands()
@@ -82,6 +83,7 @@ def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact |
 class ListFacts(ReadEffect, frozen=True, kw_only=True, tag="list_facts"):
     """Read the facts at and below a key, in the order of their keys."""
 
+    in_one_scope: ClassVar[bool] = True
     prefix: str = ""
     domain: str | None = None
     after: str = ""
@@ -188,6 +190,7 @@ def _value(kept: Fact | Revision) -> Any:
 class ReadHistory(ReadEffect, frozen=True, kw_only=True, tag="read_history"):
     """Read the revisions of one fact: oldest first after a version, or newest first before one."""
 
+    in_one_scope: ClassVar[bool] = True
     key: str
     after: int = 0
     before: int | None = None
@@ -221,6 +224,7 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
     `keep_end` a fact that exists keeps the moment at which it ends, unless `ttl` or its definition gives another.
     """
 
+    in_one_scope: ClassVar[bool] = True
     key: str
     payload: msgspec.Raw
     expect: int | None = None
@@ -242,6 +246,7 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
 class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
     """Delete one fact, if it is at the expected version and stamp; its history stays."""
 
+    in_one_scope: ClassVar[bool] = True
     key: str
     expect: int | None = None
     stamp: int | None = None
@@ -255,7 +260,7 @@ class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
     writes: tuple[SetFact | DeleteFact, ...]
     idempotency_key: str | None = None
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield what each write needs."""
         for write in self.writes:
             yield from write.demands()

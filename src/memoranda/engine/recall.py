@@ -20,7 +20,7 @@ from memoranda.engine.pages import content_bytes, is_over, take_within
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import EmbedderError, UsageError
 from memoranda.model.clock import from_micros, parse_moment, to_micros
-from memoranda.model.effect import CollectionEffect, ReadEffect
+from memoranda.model.effect import CollectionEffect, Demand, ReadEffect
 from memoranda.model.entry import Collection, Entry, Kind, Match, Mode, Recalled, Shelf, ShelfState, Space, Why
 from memoranda.model.event import Note
 from memoranda.model.names import collection_key
@@ -43,6 +43,7 @@ class Recall(CollectionEffect, frozen=True, kw_only=True, tag="recall"):
 
     capability: ClassVar[str] = "memory.read"
     mutates: ClassVar[bool] = False
+    in_one_scope: ClassVar[bool] = True
     query: str
     namespace: str | None = None
     limit: int = 5
@@ -77,7 +78,7 @@ class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
     block: str | None = None
     """Of the lines of blocks, only those of this block."""
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to read each scope that is searched."""
         for scope in self.scopes or seen_scopes(self.scope):
             yield self.capability, scope, None

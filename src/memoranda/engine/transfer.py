@@ -20,7 +20,7 @@ from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, Stream, 
 from memoranda.errors import AlreadyExists, InvalidKey, SchemaViolation
 from memoranda.model.clock import moment_after
 from memoranda.model.definition import Definition
-from memoranda.model.effect import ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, import_source, with_source
@@ -46,10 +46,10 @@ class Export(ReadEffect, frozen=True, kw_only=True, tag="export"):
 
     capability: ClassVar[str] = "memory.export"
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to export, and to read what is exported."""
-        yield self.capability, self.scope, None
-        yield GetFact.capability, self.scope, None
+        yield self.capability, self.reach, None
+        yield GetFact.capability, self.reach, None
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,11 +129,11 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
     facts: tuple[ImportedFact, ...] = ()
     entries: tuple[ImportedEntry, ...] = ()
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to import, and to write each thing that is imported."""
-        yield self.capability, self.scope, None
+        yield self.capability, self.reach, None
         if self.definitions:
-            yield CreateDefinition.capability, self.scope, None
+            yield CreateDefinition.capability, self.reach, None
         for session in self.sessions:
             yield StartSession.capability, Scope(self.scope.tenant, session.scope), None
         for fact in self.facts:

@@ -35,7 +35,7 @@ from memoranda.errors import Advice, ApprovalRequired, Busy, Conflict, Denied, H
 from memoranda.governance import approvals, ledger, maintenance, permissions, runs
 from memoranda.governance.approvals import hold
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
-from memoranda.governance.permissions import charge, check_quotas, policy_of_grants
+from memoranda.governance.permissions import charge, check_quotas, narrow_to_common, policy_of_grants
 from memoranda.model.clock import Clock, Ids
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
@@ -43,7 +43,7 @@ from memoranda.model.fact import OWNER_ACTOR, Origin
 from memoranda.model.limits import Limits
 from memoranda.model.names import lies_under
 from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
-from memoranda.model.scope import Scope
+from memoranda.model.scope import SHARED, Scope
 from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def decide(policies: Sequence[Policy], effect: Effect) -> Verdict:
         policy = policies[0]
         # Most effects need one capability in one scope, and most handles have it there, whatever the key.
         if policy is OWNER or (
-            type(effect).demands is Effect.demands and policy.plainly_allows(effect.capability, effect.scope)
+            type(effect).demands is Effect.demands and policy.plainly_allows(effect.capability, effect.reach)
         ):
             return Verdict("allow", effect.capability)
     strictest: Verdict | None = None
@@ -123,7 +123,7 @@ def readable(policies: Sequence[Policy]) -> Callable[[str], bool] | None:
     return lambda key: all(_access_of(policy, key) in ("read", "readwrite") for policy in narrowing)
 
 
-def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
+def _decide_one(policy: Policy, capability: str, scope: Scope | None, key: str | None) -> Verdict:
     if policy.plainly_allows(capability, scope):
         return Verdict("allow", capability)
     levels = policy.levels(capability, scope, key)
@@ -144,8 +144,9 @@ def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) 
     return Verdict("allow", capability)
 
 
-def _place(scope: Scope, key: str | None) -> str:
-    return f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
+def _place(scope: Scope | None, key: str | None) -> str:
+    place = "the whole tenant" if scope is None else f"`{scope}`"
+    return place if key is None else f"`{key}` in {place}"
 
 
 _NEEDED: dict[str, Access] = {"memory.read": "read", "memory.write": "write"}
@@ -165,6 +166,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     `granted` adds what the database itself grants the actor; every policy must agree to an effect. A caller with
     a `tenant` cannot reach into another, whatever its policies say; only the owner has none.
+
+    `shares` are the capabilities that the database may grant the actor in shared and project scopes, beyond the first
+    of its policies.
     """
 
     actor: str = OWNER_ACTOR
@@ -172,6 +176,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     policies: tuple[Policy, ...] = (OWNER,)
     granted: bool = False
+    shares: tuple[str, ...] = ()
     tenant: str | None = None
     at_once: bool = False
     """Whether a write that would have to wait is refused as `Busy`."""
@@ -202,7 +207,7 @@ class Gate:
         self._keep_text = keep_text
         self._schemas = SchemaBook()
         self._indexes = IndexBook(limits.index_bytes)
-        self._granted: dict[tuple[str, str], tuple[int, Policy]] = {}
+        self._granted: dict[tuple[str, str, tuple[str, ...]], tuple[int, Policy]] = {}
         self._deferred = DeferredEvents(store)
 
     def perform(self, effect: Effect, caller: Caller) -> Any:
@@ -294,9 +299,9 @@ class Gate:
         return policies
 
     def _current_policies(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
-        if not caller.granted:
+        if not _needs_grants(effect, caller):
             return caller.policies
-        return self._store.read(lambda rows: self._policies(rows, effect.scope.tenant, caller))
+        return self._store.read(lambda rows: self._policies(rows, effect, caller))
 
     # writes
 
@@ -334,7 +339,7 @@ class Gate:
         return call if found is None else preparation.prepare(self._store, effect, found, call)
 
     def _passes(self, rows: Reader, effect: Effect, caller: Caller, call: Call) -> bool:
-        policies = self._policies(rows, effect.scope.tenant, caller)
+        policies = self._policies(rows, effect, caller)
         if decide(policies, effect).level != "allow":
             return False
         quotas = [policy.quota for policy in policies if policy.quota is not None]
@@ -346,7 +351,7 @@ class Gate:
 
     def _write_once(self, effect: Effect, verb: Verb, caller: Caller, call: Call) -> Any:
         def work(rows: Transaction) -> Any:
-            policies = self._policies(rows, effect.scope.tenant, caller)
+            policies = self._policies(rows, effect, caller)
             verdict = decide(policies, effect)
             if verdict.level == "deny":
                 return self._refuse(rows, effect, caller, verdict)
@@ -405,17 +410,26 @@ class Gate:
         )
         append(rows, (note,), Signature.of(effect, call))
 
-    def _policies(self, rows: Reader, tenant: str, caller: Caller) -> tuple[Policy, ...]:
-        if not caller.granted:
+    def _policies(self, rows: Reader, effect: Effect, caller: Caller) -> tuple[Policy, ...]:
+        if not _needs_grants(effect, caller):
             return caller.policies
+        granted = self._policy_of_grants(rows, effect.scope.tenant, caller)
+        if caller.granted:
+            return (granted, *caller.policies)
+        own, *others = caller.policies
+        return (msgspec.structs.replace(own, rules=(*own.rules, *granted.rules)), *others)
+
+    def _policy_of_grants(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
         revision = rows.tenant_state(tenant).revision
-        known = self._granted.get((tenant, caller.actor))
+        known = self._granted.get((tenant, caller.actor, caller.shares))
         if known is None or known[0] != revision:
-            known = (revision, policy_of_grants(rows.scan(Grant, tenant), caller.actor))
+            grants = rows.scan(Grant, tenant)
+            policy = policy_of_grants(grants, caller.actor)
+            known = (revision, policy if caller.granted else narrow_to_common(policy, caller.shares))
             if len(self._granted) >= _MOST_ACTORS:
                 self._granted.clear()
-            self._granted[tenant, caller.actor] = known
-        return (known[1], *caller.policies)
+            self._granted[tenant, caller.actor, caller.shares] = known
+        return known[1]
 
     def _call(self, caller: Caller, checks: Checks = _NONE_CHECKED) -> Call:
         now = self.clock.now()
@@ -440,10 +454,21 @@ def _ensure_may_wait(caller: Caller, why: str) -> None:
         raise Busy(why, hint="Wait for it, in a thread")
 
 
+def _needs_grants(effect: Effect, caller: Caller) -> bool:
+    """Return whether what the database grants a caller matters for an effect."""
+    return caller.granted or (
+        caller.shares != ()
+        and any(
+            capability in caller.shares and scope is not None and scope.is_common
+            for capability, scope, _ in effect.demands()
+        )
+    )
+
+
 def _surely_passes(effect: Effect, caller: Caller) -> bool:
     """Return whether it is certain, without reading any row, that an effect will not be refused."""
     return (
-        not caller.granted
+        not _needs_grants(effect, caller)
         and decide(caller.policies, effect).level == "allow"
         and all(policy.quota is None for policy in caller.policies)
     )
@@ -459,5 +484,5 @@ def _grant_of(caller: Caller, verdict: Verdict) -> Hint:
     """Return how to allow a caller what no rule allows, there and nowhere else."""
     if any(verdict.silent is own for own in caller.policies):
         return Hint("policy")
-    place = verdict.scope.path if verdict.scope else ""
+    place = "" if verdict.scope is None else verdict.scope.path or SHARED
     return Hint("grant", verdict.capability, actor=caller.actor, scope=place)

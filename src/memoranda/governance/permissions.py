@@ -14,7 +14,7 @@ from memoranda.model.effect import Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
-from memoranda.model.policy import Grant, Policy, Quota, Rule
+from memoranda.model.policy import Grant, Policy, Quota, Rule, covers
 from memoranda.model.text import quote
 from memoranda.store.base import Reader, Transaction, Window
 
@@ -22,6 +22,22 @@ from memoranda.store.base import Reader, Transaction, Window
 def policy_of_grants(grants: Sequence[Grant], actor: str) -> Policy:
     """Return the policy that grants make for an actor; `*` means every actor."""
     return Policy(rules=tuple(grant.rule for grant in grants if grant.actor in (actor, "*")))
+
+
+def narrow_to_common(policy: Policy, capabilities: Sequence[str]) -> Policy:
+    """Return what a policy says of these capabilities in memory that belongs to no single user.
+
+    An allowance must name the shared scope or a project: one that is meant for everywhere would open every project to
+    all users of a server. Denials without a scope hold there too.
+    """
+    rules = [
+        Rule(rule.level, capability, rule.scope, rule.path)
+        for rule in policy.rules
+        if (rule.level != "allow" if rule.scope is None else rule.scope.is_common)
+        for capability in capabilities
+        if covers(rule.capability, capability)
+    ]
+    return Policy(rules=tuple(rules))
 
 
 class ReadGrants(ReadEffect, frozen=True, kw_only=True, tag="read_grants"):

@@ -22,7 +22,7 @@ from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Conflict, Corrupt, Hint, NotFound, NotVerified, ScopeEnded, UsageError
 from memoranda.governance.approvals import find_approval, hold
 from memoranda.governance.ledger import LedgerEnd, Signature
-from memoranda.model.effect import Approval, Effect, ReadEffect
+from memoranda.model.effect import Approval, Demand, Effect, ReadEffect
 from memoranda.model.event import (
     GENESIS,
     OVER,
@@ -73,12 +73,12 @@ class RecordRun(RunEffect, frozen=True, kw_only=True, tag="record_run"):
     ends: Scope | None = None
     """The scope of what its owner remembers for this run alone, `<owner>/run:<id>`, which ends with the run."""
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to run programs, and to write what is not the run's own record.
 
         Ending `ends` needs no right of its own.
         """
-        yield self.capability, self.scope, None
+        yield self.capability, self.reach, None
         for write in self.others:
             yield from write.demands()
 
@@ -233,9 +233,9 @@ class ReadRuns(ReadEffect, frozen=True, kw_only=True, tag="read_runs"):
     """When the last run seen started, and its id."""
     limit: int | None = None
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to see the runs of an owner, or all of them."""
-        yield self.capability, self.scope if self.owner is None else self.owner, None
+        yield self.capability, self.reach if self.owner is None else self.owner, None
 
 
 @verb(ReadRuns)
@@ -292,9 +292,9 @@ class ReadKeptRun(RunEffect, frozen=True, kw_only=True, tag="read_kept_run"):
     verified: bool = False
     """Whether to refuse a run that its ledger does not vouch for, as resuming it needs and looking at it does not."""
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to see runs, and to read the memory of the owner."""
-        yield self.capability, self.scope, None
+        yield self.capability, self.reach, None
         yield ListFacts.capability, self.owner, "runs"
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from memoranda.errors import EvaluationFailed, LimitExceeded, UsageError
+from memoranda.errors import EvaluationFailed, InvalidScope, LimitExceeded, UsageError
 from memoranda.lang.diagnostics import Diagnostic, Diagnostics, Suggestions, duration_hint, short_list
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.nodes import UNKNOWN, Node, ObjectOf, Path, literal, paths_read
@@ -66,6 +66,7 @@ from memoranda.mashin.keywords import (
 from memoranda.mashin.parser import Reading, read
 from memoranda.mashin.permissions import Need, Permissions, canonical_capabilities, need_of, permissions
 from memoranda.mashin.types import Violations, canonical, kind_of, read_shape
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
 # the outline
@@ -496,7 +497,7 @@ def _check_keys(outline: Outline, configs: tuple[Config, ...], level: Level) -> 
 def _check_value(outline: Outline, raw: Raw, key: str) -> None:
     value = literal(outline.programs.node(raw))
     fits, what, hint = _RULES[key]
-    if value is not UNKNOWN and not fits(value):
+    if (value is not UNKNOWN or key in _LITERALS) and not fits(value):
         message = f"`{key}` needs {what}, not {quote(raw.text, longest=40)}"
         outline.diagnostics.error("wrong_value", message, raw.span, hint=hint if isinstance(hint, str) else hint(value))
 
@@ -551,11 +552,26 @@ def _is_map(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_common_scope(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(value) and Scope.named(value).is_common
+    except InvalidScope:
+        return False
+
+
+_LITERALS = frozenset({"scope"})
+"""Keys whose value is the same in every run: which memory a machine shares can be read in its text."""
+
 _RULES: dict[str, _Rule] = {
     "content": (lambda value: value is not None, "something to remember", "A null cannot be found again"),
     "query": (lambda value: value is not None and value != "", "something to look for", "Such as `input.question`"),
     "collection": (_is_name, "the name of a collection", 'Such as `"knowledge_base"`'),
     "namespace": (_is_name, "the name of a namespace", "Leave it out for none"),
+    "scope": (
+        _is_common_scope,
+        "`shared` or a project, as a text without expressions",
+        'Such as `"project:atlas"`; leave it out for the memory of the run',
+    ),
     "metadata": (_is_map, "a map", "Write it as `{ name: value }`"),
     "filter": (_is_map, "a map", "Write it as `{ name: value }`"),
     "ttl": (_is_duration, "a duration", _duration_hint),

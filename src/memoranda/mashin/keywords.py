@@ -119,6 +119,7 @@ REMEMBER = Level.of(
     Keyword("collection", "where it is kept", required=True),
     Keyword("metadata", "a map that `filter` can ask for"),
     Keyword("namespace", "a part of the collection"),
+    Keyword("scope", "`shared` or a project, instead of the memory of the run"),
     Keyword("ttl", "how long it is kept, such as `30d`"),
 )
 
@@ -131,6 +132,7 @@ RECALL = Level.of(
     Keyword("threshold", "the lowest score of a result, from 0 to 1"),
     Keyword("filter", "a map that the metadata has to match"),
     Keyword("namespace", "the part that is searched"),
+    Keyword("scope", "`shared` or a project, instead of the memory of the run"),
 )
 
 WAIT_FOR = Level.of(

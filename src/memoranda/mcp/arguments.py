@@ -1,11 +1,12 @@
 """Arguments of the MCP tools: their types, JSON schemas and validation.
 
 They have the same names as in the REST API. The user was fixed when the server was started: `scope` only chooses
-between the memory of the user and that of the agent.
+between the memory of the user, that of the agent, and the shared scopes that the server was started with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -15,18 +16,21 @@ from memoranda.chat.agent import UPDATE_MEMORY
 from memoranda.chat.memory_blocks import MEMORY_TOOLS
 from memoranda.model.block import BlockScope, BlockType, key_of
 from memoranda.model.entry import NOTES, Kind
+from memoranda.model.scope import SHARED
 from memoranda.wire.codec import decode_error, parse_moments
 from memoranda.wire.memory import Limit, Recall, Remember, UpdateBlock, WriteFact
 
 MOST_LISTED = 100
 Listed = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
+OWN = "user"
+"""The default scope: the memory of the user."""
 
 
 class RememberEntry(Remember, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `remember`."""
 
     collection: str = NOTES
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class RecallEntries(Recall, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +38,7 @@ class RecallEntries(Recall, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     collection: str | None = None
     kinds: list[Kind] | None = None
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +48,7 @@ class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     key: str | None = None
     collection: str = NOTES
     namespace: str = ""
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class GetFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,14 +56,14 @@ class GetFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     key: str
     as_of: datetime | None = None
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class SetFact(WriteFact, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `set_fact`."""
 
     key: str
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class ListFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +72,7 @@ class ListFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     prefix: str = ""
     domain: str | None = None
     limit: Listed = 50
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class DeleteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +81,7 @@ class DeleteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     key: str
     expect: int | None = None
     source: str | None = None
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class FactHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,7 +89,7 @@ class FactHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     key: str
     limit: Listed = 20
-    scope: BlockScope = "user"
+    scope: str = OWN
 
 
 class GetBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,18 +149,27 @@ _TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (WriteBlock, "content"): _CHAT["content"]["description"],
     (SearchBlocks, "query"): "Words to search for; an empty query lists all lines.",
 }
+COMMON_SCOPES = "The others are memory that several users share, which may be read-only."
 _KEY = "The key: words separated by dots, such as `profile.language`."
 
 
-def schema_of(kind: type[msgspec.Struct], *, agent: bool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments; without an agent, `scope` is omitted."""
+def schema_of(kind: type[msgspec.Struct], *, scopes: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments; `scope` is one of `scopes`, and omitted if there is no choice."""
     _, parts = msgspec.json.schema_components((kind,))
     schema = parts[kind.__name__]
     properties: dict[str, Any] = {
         name: {**_plain(field), "description": _TOOL_DESCRIPTIONS.get((kind, name)) or _DESCRIPTIONS.get(name, _KEY)}
         for name, field in schema["properties"].items()
-        if agent or name != "scope"
     }
+    if "scope" in properties:
+        # Only users and agents have blocks.
+        choices = [one for one in scopes if one in properties["scope"].get("enum", scopes)]
+        if len(choices) > 1:
+            common = f" {COMMON_SCOPES}" if any(":" in one or one == SHARED for one in choices) else ""
+            description = properties["scope"]["description"] + common
+            properties["scope"] |= {"enum": choices, "description": description}
+        else:
+            del properties["scope"]
     return {
         "type": "object",
         "properties": properties,

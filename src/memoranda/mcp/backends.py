@@ -5,18 +5,19 @@ Both return wire types (`memoranda.wire`), so that tools work with either.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import UsageError
+from memoranda.errors import InvalidScope, UsageError
 from memoranda.mcp import arguments
-from memoranda.model.block import BlockScope
 from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.policy import Policy, Rule
-from memoranda.model.scope import Scope
+from memoranda.model.scope import SHARED, Scope
+from memoranda.model.text import quote
 from memoranda.wire.memory import (
     Block,
     BlockMatch,
@@ -46,13 +47,15 @@ _TENANT_WIDE = ("definitions.read",)
 class LocalBackend:
     """The memory of a user in a database opened by this process."""
 
-    def __init__(self, memory: Memory, *, user: str, agent: str | None = None) -> None:
-        """Use a handle, whose policy applies; see `restrict_to_user`."""
+    def __init__(self, memory: Memory, *, user: str, agent: str | None = None, scopes: Sequence[str] = ()) -> None:
+        """Use a handle, whose policy applies; see `restrict_to_user`. `scopes` are shared ones that tools may name."""
         self.agent = agent
         self._definitions = memory.definitions
-        self._places: dict[BlockScope, ScopedMemory] = {"user": memory.scope(user=user)}
+        self._owners: dict[str, ScopedMemory] = {"user": memory.scope(user=user)}
         if agent is not None:
-            self._places["agent"] = memory.scope(user=user, agent=agent)
+            self._owners["agent"] = memory.scope(user=user, agent=agent)
+        self._places = self._owners | {name: memory.at(name) for name in common_scopes(scopes)}
+        self.scopes = tuple(self._places)
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
@@ -96,7 +99,7 @@ class LocalBackend:
 
     def list_blocks(self) -> list[Block]:
         """Return the blocks of the user and of the agent."""
-        return [block for place in self._places.values() for block in place.blocks.list()]
+        return [block for place in self._owners.values() for block in place.blocks.list()]
 
     def update_block(self, asked: arguments.WriteBlock) -> Block:
         """Replace a block and return it."""
@@ -104,58 +107,59 @@ class LocalBackend:
 
     def recall_blocks(self, asked: arguments.SearchBlocks) -> list[BlockMatch]:
         """Return archival lines, best first."""
-        return self._places["user"].blocks.recall(**_options(asked), agent=self.agent)
+        return self._owners["user"].blocks.recall(**_options(asked), agent=self.agent)
 
     def definitions(self) -> list[Definition]:
         """Return the definitions."""
         return self._definitions.list()
 
-    def _at(self, scope: BlockScope) -> ScopedMemory:
-        ensure_agent(scope, self.agent)
+    def _at(self, scope: str) -> ScopedMemory:
+        ensure_offered(scope, self.scopes)
         return self._places[scope]
 
 
 class RemoteBackend:
     """The memory of an API key's user, through a server."""
 
-    def __init__(self, client: Client, *, agent: str | None = None) -> None:
-        """Use a client; its key determines the user and permissions."""
+    def __init__(self, client: Client, *, agent: str | None = None, scopes: Sequence[str] = ()) -> None:
+        """Use a client; its key determines the user and permissions. `scopes` are shared ones that tools may name."""
         self.agent = agent
+        self.scopes = ("user", *(() if agent is None else ("agent",)), *common_scopes(scopes))
         self._client = client
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
         options = _options(asked, but=("content",))
-        return self._client.collections.remember(asked.content, **options, scope=self._sub_scope(asked.scope))
+        return self._client.collections.remember(asked.content, **options, scope=self._scope_name(asked.scope))
 
     def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""
         options = _options(asked, but=("query",))
-        return self._client.collections.recall(asked.query, **options, scope=self._sub_scope(asked.scope))
+        return self._client.collections.recall(asked.query, **options, scope=self._scope_name(asked.scope))
 
     def forget(self, asked: arguments.ForgetEntry) -> bool:
         """Forget an entry; return whether it existed."""
-        return self._client.collections.forget(**_options(asked), scope=self._sub_scope(asked.scope))
+        return self._client.collections.forget(**_options(asked), scope=self._scope_name(asked.scope))
 
     def get_fact(self, asked: arguments.GetFact) -> Fact | None:
         """Return a fact or None."""
-        return self._client.facts.get(**_options(asked), scope=self._sub_scope(asked.scope))
+        return self._client.facts.get(**_options(asked), scope=self._scope_name(asked.scope))
 
     def set_fact(self, asked: arguments.SetFact) -> Fact:
         """Write a fact and return it."""
-        return self._client.facts.set(**_options(asked), scope=self._sub_scope(asked.scope))
+        return self._client.facts.set(**_options(asked), scope=self._scope_name(asked.scope))
 
     def list_facts(self, asked: arguments.ListFacts) -> list[Fact]:
         """Return facts, ordered by key."""
-        return self._client.facts.list(**_options(asked), scope=self._sub_scope(asked.scope))
+        return self._client.facts.list(**_options(asked), scope=self._scope_name(asked.scope))
 
     def delete_fact(self, asked: arguments.DeleteFact) -> bool:
         """Delete a fact; return whether it existed."""
-        return self._client.facts.delete(**_options(asked), scope=self._sub_scope(asked.scope))
+        return self._client.facts.delete(**_options(asked), scope=self._scope_name(asked.scope))
 
     def history(self, asked: arguments.FactHistory) -> list[Revision]:
         """Return the newest revisions of a key, newest first."""
-        return self._client.facts.history(asked.key, scope=self._sub_scope(asked.scope))[::-1]
+        return self._client.facts.history(asked.key, scope=self._scope_name(asked.scope))[::-1]
 
     def get_block(self, asked: arguments.GetBlock) -> Block | None:
         """Return a block or None."""
@@ -179,38 +183,66 @@ class RemoteBackend:
         """Return the definitions."""
         return self._client.definitions.list()
 
-    def _agent_of(self, scope: BlockScope) -> str | None:
-        ensure_agent(scope, self.agent)
+    def _agent_of(self, scope: str) -> str | None:
+        ensure_offered(scope, self.scopes)
         return self.agent if scope == "agent" else None
 
-    def _sub_scope(self, scope: BlockScope) -> str | None:
+    def _scope_name(self, scope: str) -> str | None:
+        """Return what the server calls a scope of the tools; None for the user's own."""
         agent = self._agent_of(scope)
-        return None if agent is None else Scope.of(agent=agent).path
+        if agent is not None:
+            return Scope.of(agent=agent).path
+        return None if scope == "user" else scope
 
 
 Backend: TypeAlias = LocalBackend | RemoteBackend
 """The memory of one user, and optionally of one of the user's agents."""
 
 
-def restrict_to_user(memory: Memory, *, user: str, agent: str | None = None, read_only: bool = False) -> Memory:
+def restrict_to_user(
+    memory: Memory, *, user: str, agent: str | None = None, scopes: Sequence[str] = (), read_only: bool = False
+) -> Memory:
     """Return a handle restricted to the memory of one user and the definitions of the tenant.
 
-    It acts as the agent, or as the user if there is none. A handle that already has an actor keeps it.
+    It acts as the agent, or as the user if there is none. A handle that already has an actor keeps it. Of the shared
+    `scopes` it reaches what the database grants that actor.
     """
-    place = Scope.of(tenant=memory.tenant, user=user)
-    own = tuple(Rule("allow", capability, place) for capability in (*_READS, *(() if read_only else _WRITES)))
-    policy = Policy(rules=(*own, *(Rule("allow", capability) for capability in _TENANT_WIDE)))
+    capabilities = (*_READS, *(() if read_only else _WRITES))
+    own = _policy_in((Scope.of(tenant=memory.tenant, user=user),), capabilities)
+    common = tuple(Scope.named(name, tenant=memory.tenant) for name in common_scopes(scopes))
     if memory.actor == OWNER_ACTOR:
-        return memory.acting_as(f"user:{user}" if agent is None else f"agent:{agent}", policy=policy, door=DOOR)
-    return memory.narrowed(policy).through(DOOR)
+        actor = f"user:{user}" if agent is None else f"agent:{agent}"
+        memory = memory.acting_as(actor, policy=own, shares=capabilities if common else ())
+        if not common:
+            return memory.through(DOOR)
+    return memory.narrowed(_policy_in((Scope.of(tenant=memory.tenant, user=user), *common), capabilities)).through(DOOR)
 
 
-def ensure_agent(scope: BlockScope, agent: str | None) -> None:
-    """Raise UsageError for the scope `agent` without an agent."""
-    if scope == "agent" and agent is None:
+def _policy_in(places: Sequence[Scope], capabilities: Sequence[str]) -> Policy:
+    rules = (Rule("allow", capability, place) for place in places for capability in capabilities)
+    return Policy(rules=(*rules, *(Rule("allow", capability) for capability in _TENANT_WIDE)))
+
+
+def common_scopes(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of shared scopes that tools may use, each once; raise InvalidScope for any other scope."""
+    for name in names:
+        if not Scope.named(name).is_common:
+            raise InvalidScope(
+                f"{quote(name)} is not a shared scope",
+                hint="Name `shared` or a project, such as `project:atlas`",
+                value=name,
+            )
+    return tuple(dict.fromkeys(Scope.named(name).path or SHARED for name in names))
+
+
+def ensure_offered(scope: str, scopes: Sequence[str]) -> None:
+    """Raise UsageError for a scope that this server does not offer."""
+    if scope not in scopes:
+        missing = "has no agent" if scope == "agent" else f"does not offer the scope {quote(scope)}"
+        option = "--agent" if scope == "agent" else "--scope"
         raise UsageError(
-            "this server has no agent",
-            hint="Leave out `scope`, or start the server with `memoranda mcp --agent …`",
+            f"this server {missing}: scopes are {', '.join(scopes)}",
+            hint=f"Name one of them, or start the server with `memoranda mcp {option} …`",
             path="$.scope",
         )
 

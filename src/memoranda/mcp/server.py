@@ -52,7 +52,7 @@ MCP_WORDS: Words = {
     **NEUTRAL_WORDS,
     "approve": lambda hint: f"Ask the user to decide: memoranda approvals approve {hint.target}",
     "command": lambda hint: f"Ask the user to run `memoranda {hint.target}`",
-    "grant": lambda hint: f"Ask the user to grant `{hint.target}` to `{hint.actor}`",
+    "grant": lambda hint: f"Ask the user to grant `{hint.target}` to `{hint.actor}`{hint.place}",
     "install": lambda hint: f'Ask the user to run `pip install "memoranda[{hint.target}]"`',
     "policy": lambda _: "Ask the user for a server that may do this",
     "set": lambda hint: f"Ask the user to set {hint.target} in the environment of the server",
@@ -127,7 +127,7 @@ def _tool_schema(tool: Tool, backend: Backend) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=schema_of(tool.takes, agent=backend.agent is not None),
+        input_schema=schema_of(tool.takes, scopes=backend.scopes),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes,
             destructive_hint=tool.destroys,

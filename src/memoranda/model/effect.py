@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Union, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, Union, get_args
 
 import msgspec
 
 from memoranda.model.names import collection_key
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
+
+Demand: TypeAlias = tuple[str, Scope | None, str | None]
+"""A capability, the scope that it is needed in (None for the whole tenant), and the key."""
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="effect", omit_defaults=True):
@@ -27,6 +30,8 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
 
     capability: ClassVar[str]
     mutates: ClassVar[bool]
+    in_one_scope: ClassVar[bool] = False
+    """Whether it touches its scope alone; any other effect in the shared scope reaches the whole tenant."""
     scope: Scope
 
     @property
@@ -39,9 +44,14 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
         """The key this effect is about; None when it is about the whole scope."""
         return getattr(self, "key", None)
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    @property
+    def reach(self) -> Scope | None:
+        """The scope that its capability is needed in; None for the whole tenant."""
+        return self.scope if self.in_one_scope or self.scope.path else None
+
+    def demands(self) -> Iterator[Demand]:
         """Yield every capability this effect needs, with the scope, and the key where it names one."""
-        yield self.capability, self.scope, self.place
+        yield self.capability, self.reach, self.place
 
     def weight(self) -> tuple[int, int]:
         """Return the writes and bytes that a quota counts."""

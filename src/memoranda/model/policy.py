@@ -56,8 +56,18 @@ def _check_path(path: str) -> None:
         )
 
 
+def _lies_in(scope: Scope | None, place: Scope) -> bool:
+    """Return whether a rule about a place is one about a scope: the shared scope is a place of its own.
+
+    Everything lies below it, so a rule about what is shared would otherwise be one about every user.
+    """
+    return scope is not None and (place.covers(scope) if place.path else scope == place)
+
+
 class Rule(msgspec.Struct, frozen=True):
     """One sentence of a policy: a level for a capability, everywhere or below a scope and a key.
+
+    A rule about the shared scope is about that scope alone; one without a scope is about the whole tenant.
 
     >>> rule = Rule("allow", "memory.read", Scope.of(user="ada"), "profile")
     >>> rule.matches("memory.read", Scope.of(user="ada"), "profile.language")
@@ -89,12 +99,12 @@ class Rule(msgspec.Struct, frozen=True):
     def reaches(self, scope: Scope | None, key: str | None) -> bool:
         """Return whether the rule applies to this place.
 
-        A denial below a key also hits an effect that names no key (a list, an erasure): it would pass over
-        the denied place. An allowance below a key never covers such an effect.
+        A scope of None is the whole tenant. A denial below a key also hits an effect that names no key (a list, an
+        erasure): it would pass over the denied place. An allowance below a key never covers such an effect.
         """
         wide = self.level != "allow"
-        if self.scope is not None and not (scope is not None and self.scope.covers(scope)):
-            return wide and scope is not None and scope.covers(self.scope)
+        if self.scope is not None and not _lies_in(scope, self.scope):
+            return wide and (scope is None or scope.covers(self.scope))
         if self.path and not (key is not None and lies_under(key, self.path)):
             return wide and (key is None or lies_under(self.path, key))
         return True
@@ -149,11 +159,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     f"`{access}` for `{path}` is not an access", hint=f"Accesses are {', '.join(ACCESSES)}"
                 )
 
-    def levels(self, capability: str, scope: Scope, key: str | None) -> frozenset[Level]:
+    def levels(self, capability: str, scope: Scope | None, key: str | None) -> frozenset[Level]:
         """Return the levels that rules give a capability at a place."""
         return frozenset([rule.level for rule in self._rules_about(capability) if rule.reaches(scope, key)])
 
-    def plainly_allows(self, capability: str, scope: Scope) -> bool:
+    def plainly_allows(self, capability: str, scope: Scope | None) -> bool:
         """Return whether a capability is allowed in a scope for every key, so that nothing else has to be checked."""
         scopes = self._plain.get(capability)
         if scopes is None:
@@ -161,7 +171,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             plain = not self.access and all(rule.level == "allow" and not rule.path for rule in about)
             scopes = self._plain[capability] = tuple(rule.scope for rule in about) if plain else ()
         for allowed in scopes:
-            if allowed is None or allowed.covers(scope):
+            if allowed is None or _lies_in(scope, allowed):
                 return True
         return False
 

@@ -23,6 +23,16 @@ _ORDER = {kind: place for place, kind in enumerate(KINDS)}
 ENDING_KINDS = frozenset({"session", "run", "tree"})
 """Kinds whose memory ends with them."""
 
+SHARED = "shared"
+"""The name of the tenant's shared scope, whose canonical text is empty."""
+_SHARED_NAMES = frozenset({SHARED, "(shared)"})
+
+SCOPE_PARAMETER = (
+    "Whose memory: `shared` is what the tenant shares, `project:atlas` a project, and `agent:emails` or "
+    "`user:ada/agent:emails` a part of the caller's own. Default: the caller's own."
+)
+"""What `scope` means to every door that knows its caller; `scope_of_caller` reads it."""
+
 LONGEST_ID = 256
 DEFAULT_TENANT = "default"
 
@@ -63,6 +73,15 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
         """Return the scope that this canonical text names."""
         return cls(tenant, text)
 
+    @classmethod
+    def named(cls, text: str, *, tenant: str = DEFAULT_TENANT) -> Scope:
+        """Return the scope that a person names: `shared`, or a canonical text.
+
+        >>> Scope.named("shared").path, Scope.named("project:atlas").path
+        ('', 'project:atlas')
+        """
+        return cls(tenant, "" if text in _SHARED_NAMES else text)
+
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """The (kind, id) pairs, outermost first."""
@@ -77,6 +96,11 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
     def subject(self) -> str:
         """The outermost part, whose erasure takes this scope with it; empty for the shared scope."""
         return self.path.partition("/")[0]
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it belongs to no single user: the shared scope, a project, or what is below a project."""
+        return not self.path or self.path.startswith("project:")
 
     @property
     def ends(self) -> bool:
@@ -94,6 +118,30 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
         return self.path or "(shared)"
 
 
+def scope_of_caller(text: str, own: Scope) -> Scope:
+    """Return the scope that a caller names, or raise InvalidScope: it is never replaced by another.
+
+    The gate decides whether the caller may use it. Another user cannot be named at all.
+
+    >>> ada = Scope.of(user="ada")
+    >>> [scope_of_caller(text, ada).path for text in ("shared", "project:atlas", "agent:emails", "user:ada")]
+    ['', 'project:atlas', 'user:ada/agent:emails', 'user:ada']
+    """
+    if text in _SHARED_NAMES:
+        return Scope(own.tenant)
+    kind = text.partition(":")[0]
+    if kind in ("user", "project"):
+        named = Scope(own.tenant, text)
+    elif kind in _ORDER:
+        named = Scope(own.tenant, f"{own.path}/{text}")
+    else:
+        raise InvalidScope(f"{quote(text)} is not a scope", hint=_NAMES, value=text)
+    if not (named.is_common or own.covers(named)):
+        raise InvalidScope(f"{quote(text)} is the memory of another user", hint=_NAMES, value=text)
+    return named
+
+
+_NAMES = "Name `shared`, a project such as `project:atlas`, or a part of your own memory such as `agent:emails`"
 _FORM = "A scope is written kind:id/kind:id with kinds in the order " + ", ".join(KINDS)
 
 

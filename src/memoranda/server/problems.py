@@ -69,7 +69,7 @@ REST_WORDS: Words = {
     "approve": lambda hint: f"An actor with approvals.decide may decide: POST /approvals/{hint.target}/approve",
     "command": lambda hint: f"{_ASK} run `memoranda {hint.target}`",
     "embedder": lambda _: f"{_ASK} set `embedder` to the one that the collection was made with",
-    "grant": lambda hint: f"Ask an administrator of the tenant to grant `{hint.target}` to `{hint.actor}`",
+    "grant": lambda hint: f"Ask an administrator of the tenant to grant `{hint.target}` to `{hint.actor}`{hint.place}",
     "install": lambda hint: f"{_ASK} install `memoranda[{hint.target}]`",
     "list": lambda hint: f"See GET {_PATHS.get(hint.target, f'/{hint.target}')}",
     # The model of a machine is named in its text: there is no setting for it.

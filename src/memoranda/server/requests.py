@@ -18,7 +18,7 @@ from litestar.types import Scope as Connection
 
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidValue, UsageError
-from memoranda.model.scope import Scope
+from memoranda.model.scope import SCOPE_PARAMETER, scope_of_caller
 from memoranda.model.text import quote
 from memoranda.server.auth.principals import Access, Principal, current_access
 from memoranda.server.middleware import SLASH
@@ -104,13 +104,7 @@ After = Annotated[str | None, QueryParameter(description="The `next` of the prev
 AsOf = Annotated[
     str | None, QueryParameter(description="The state at this time: ISO 8601, UTC unless it has an offset.")
 ]
-SubScope = Annotated[
-    str | None,
-    QueryParameter(
-        name="scope",
-        description="A scope below the caller's own, such as `agent:emails`. Default: the caller's own.",
-    ),
-]
+ScopeName = Annotated[str | None, QueryParameter(name="scope", description=SCOPE_PARAMETER)]
 Source = Annotated[str | None, QueryParameter(description="Where this comes from; recorded in the history.")]
 
 IfMatch = Annotated[str | None, HeaderParameter(name="If-Match", description="The ETag that it must still have.")]
@@ -196,8 +190,8 @@ def _names(handler: BaseRouteHandler, kind: type[QueryParameter] | type[HeaderPa
     )
 
 
-def caller_memory(access: Access, below: str | None = None) -> ScopedMemory:
-    """Return the caller's memory, or that of a scope below. The user comes from the token alone."""
-    if below is None:
+def caller_memory(access: Access, named: str | None = None) -> ScopedMemory:
+    """Return the caller's memory, or that of the scope they name. The user comes from the token alone."""
+    if named is None:
         return access.own
-    return access.memory.at(Scope.parse(f"{access.principal.scope.path}/{below}", tenant=access.principal.tenant))
+    return access.memory.at(scope_of_caller(named, access.principal.scope))

@@ -77,7 +77,7 @@ class NewGrant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     capability: str
     level: Level = "allow"
     scope: str | None = None
-    """Apply only at and below this scope of the tenant, such as `user:ada`."""
+    """Apply only at and below this scope of the tenant, such as `project:atlas`; `shared` is the shared scope alone."""
     path: str = ""
     """Apply only at and below this key."""
 

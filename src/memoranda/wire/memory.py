@@ -47,7 +47,7 @@ class BatchedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ttl: str | int | None = None
     domain: str | None = None
     scope: str | None = None
-    """A scope below the caller's own, such as `agent:emails`."""
+    """Whose memory, as the parameter `scope` of the other routes. Default: the caller's own."""
 
 
 class WriteFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -33,6 +33,7 @@ from memoranda.mashin.runtime.effects import (
 )
 from memoranda.mashin.runtime.execution import Callee, Jumped, Resources, Visit, step_failed
 from memoranda.model.clock import not_a_duration, parse_duration
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs.outcome import CallResult, Paused, StepFailed, Waiting
 
@@ -297,9 +298,11 @@ def remember(visit: Visit, step: Remember) -> Any:
     def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
         _require_no_other_approval(
             resources,
-            entries.Remember(scope=resources.scope, collection=collection, namespace=namespace or "", items=()),
+            entries.Remember(
+                scope=_place(resources, given), collection=collection, namespace=namespace or "", items=()
+            ),
         )
-        entry = resources.memory.at(resources.scope).remember(
+        entry = resources.memory.at(_place(resources, given)).remember(
             sent["content"],
             collection=collection,
             metadata=sent["metadata"],
@@ -324,7 +327,7 @@ def remember(visit: Visit, step: Remember) -> Any:
             need=Need(WRITE),
             spends="writes",
             sends={"content": given["content"], "metadata": given.get("metadata")},
-            about={"effect": "remember", "collection": collection},
+            about={"effect": "remember", "collection": collection, **_scope_named(given)},
             shows={"namespace": namespace, "ttl": ttl},
             perform=perform,
             in_tests=lambda _: value(None, None),
@@ -347,9 +350,9 @@ def recall(visit: Visit, step: Recall) -> Any:
 
     def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
         _require_no_other_approval(
-            resources, engine_recall.Recall(scope=resources.scope, collection=collection, query="")
+            resources, engine_recall.Recall(scope=_place(resources, given), collection=collection, query="")
         )
-        found = resources.memory.at(resources.scope).recall(
+        found = resources.memory.at(_place(resources, given)).recall(
             sent["query"],
             collection=collection,
             namespace=namespace,
@@ -367,7 +370,7 @@ def recall(visit: Visit, step: Recall) -> Any:
             need=Need(READ),
             spends=None,
             sends={"query": query},
-            about={"effect": "recall", "collection": collection},
+            about={"effect": "recall", "collection": collection, **_scope_named(given)},
             shows={"namespace": namespace or None, "filter": given.get("filter"), "limit": limit},
             perform=perform,
             in_tests=lambda _: {"results": [], "count": 0},
@@ -380,6 +383,15 @@ def recall(visit: Visit, step: Recall) -> Any:
         visit.about["count"] = len(cast("list[Any]", results))
         return {**found, "count": visit.about["count"]}
     return cast("Any", value)
+
+
+def _scope_named(given: dict[str, Any]) -> dict[str, Any]:
+    return {"scope": given["scope"]} if "scope" in given else {}
+
+
+def _place(resources: Resources, given: dict[str, Any]) -> Scope:
+    """Return the scope that a step names, by default that of the run."""
+    return Scope.named(given["scope"], tenant=resources.scope.tenant) if "scope" in given else resources.scope
 
 
 def _require_no_other_approval(resources: Resources, wanted: entries.Remember | engine_recall.Recall) -> None:

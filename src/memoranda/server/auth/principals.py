@@ -48,6 +48,8 @@ _OWN: dict[Role, tuple[str, ...]] = {
     "member": ("memory.read", "memory.write", "collections.read", "runs.read", "runs.write"),
 }
 _TENANT_WIDE = ("definitions.read",)
+# Capabilities that grants may give a role in the tenant's shared scope and in projects.
+_SHARES: dict[Role, tuple[str, ...]] = {"reader": ("memory.read",), "member": ("memory.read", "memory.write")}
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,12 +103,14 @@ class Access:
 def handle_for(memory: Memory, principal: Principal, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
     """Return the memory handle of a principal, with the permissions of their role and key.
 
-    It also reaches `scopes` known to be the principal's, and has the additional rules of `also`.
+    Grants can add the shared scope and projects, within what the role may do. It also reaches `scopes` known to be the
+    principal's, and has the additional rules of `also`.
     """
     policy = policy_of(principal, *scopes)
     if also and policy is not OWNER:
         policy = Policy(rules=(*policy.rules, *also))
-    handle = memory.in_tenant(principal.tenant).acting_as(principal.actor, policy=policy, door=DOOR)
+    shares = _SHARES.get(principal.role, ())
+    handle = memory.in_tenant(principal.tenant).acting_as(principal.actor, policy=policy, shares=shares, door=DOOR)
     return handle.narrowed(Policy.of(allow=principal.allow)) if principal.allow else handle
 
 

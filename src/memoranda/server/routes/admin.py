@@ -92,7 +92,7 @@ def list_grants(request: StrictRequest, after: After = None, limit: PageLimit = 
 @post("/permissions", **in_thread("Grant a capability", 507))
 def grant_capability(request: StrictRequest, data: JSONBody[NewGrant]) -> Grant:
     """Store a rule for an actor: allow, approve (each use needs an approval) or deny."""
-    scope = None if data.scope is None else Scope.parse(data.scope, tenant=request.auth.memory.tenant)
+    scope = None if data.scope is None else Scope.named(data.scope, tenant=request.auth.memory.tenant)
     return grant_json(
         request.auth.memory.permissions.grant(
             data.actor, data.capability, level=data.level, scope=scope, path=data.path

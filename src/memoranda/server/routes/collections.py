@@ -12,7 +12,7 @@ from memoranda.errors import NotFound
 from memoranda.model.entry import check_mode
 from memoranda.model.text import quote
 from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
-from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, SubScope, caller_memory
+from memoranda.server.requests import PAGE, After, Name, PageLimit, ScopeName, StrictRequest, caller_memory
 from memoranda.server.responses import JsonResponse, in_thread
 from memoranda.wire.codec import fit_bytes
 from memoranda.wire.memory import (
@@ -50,10 +50,10 @@ def list_collections(request: StrictRequest, after: After = None, limit: PageLim
 
 @post("/remember", **in_thread("Remember an entry", 409, 502, 507, status=201))
 def remember_anywhere(
-    request: StrictRequest, data: JSONBody[RememberAnywhere], below: SubScope = None
+    request: StrictRequest, data: JSONBody[RememberAnywhere], named: ScopeName = None
 ) -> Response[Remembered]:
     """Store text or JSON so that recall finds it, in the collection `notes` unless another is named."""
-    return _remember(request, data.collection, data, below)
+    return _remember(request, data.collection, data, named)
 
 
 @post(
@@ -61,14 +61,14 @@ def remember_anywhere(
     **in_thread("Remember an entry in a collection", 409, 502, 507, status=201),
 )
 def remember(
-    request: StrictRequest, collection: Name, data: JSONBody[Remember], below: SubScope = None
+    request: StrictRequest, collection: Name, data: JSONBody[Remember], named: ScopeName = None
 ) -> Response[Remembered]:
     """Store text or JSON so that recall finds it; `stored` is false if the same entry exists."""
-    return _remember(request, collection, data, below)
+    return _remember(request, collection, data, named)
 
 
-def _remember(request: StrictRequest, collection: str, data: Remember, below: str | None) -> Response[Remembered]:
-    done = caller_memory(request.auth, below).remember(
+def _remember(request: StrictRequest, collection: str, data: Remember, named: str | None) -> Response[Remembered]:
+    done = caller_memory(request.auth, named).remember(
         data.content,
         collection=collection,
         metadata=data.metadata,
@@ -82,10 +82,10 @@ def _remember(request: StrictRequest, collection: str, data: Remember, below: st
 
 @post("/collections/{collection:str}/entries", **in_thread("Remember several entries", 409, 502, 507, status=201))
 def remember_many(
-    request: StrictRequest, collection: Name, data: JSONBody[RememberMany], below: SubScope = None
+    request: StrictRequest, collection: Name, data: JSONBody[RememberMany], named: ScopeName = None
 ) -> AllRemembered:
     """Store several entries, all or none, and return the result for each."""
-    done = caller_memory(request.auth, below).remember_many(
+    done = caller_memory(request.auth, named).remember_many(
         [msgspec.structs.asdict(item) for item in data.items],
         collection=collection,
         namespace=data.namespace,
@@ -97,10 +97,10 @@ def remember_many(
 
 @post("/collections/{collection:str}/texts", **in_thread("Remember a long text in chunks", 409, 502, 507, status=201))
 def remember_text(
-    request: StrictRequest, collection: Name, data: JSONBody[RememberText], below: SubScope = None
+    request: StrictRequest, collection: Name, data: JSONBody[RememberText], named: ScopeName = None
 ) -> AllRemembered:
     """Store a long text in chunks, split between paragraphs or sentences; recall can return neighbouring chunks."""
-    done = caller_memory(request.auth, below).remember_text(
+    done = caller_memory(request.auth, named).remember_text(
         data.text,
         collection=collection,
         chunk=data.chunk,
@@ -114,32 +114,32 @@ def remember_text(
 
 @post("/recall", **in_thread("Recall anything", 409, 502, status=200))
 def recall_anywhere(
-    request: StrictRequest, data: JSONBody[RecallAnywhere], below: SubScope = None, after: After = None
+    request: StrictRequest, data: JSONBody[RecallAnywhere], named: ScopeName = None, after: After = None
 ) -> Response[Recalled]:
     """Return what matches a query, best first: entries, facts, records, lines of blocks and messages.
 
     `kinds`, `collections` and `scopes` narrow that; a `collection` is searched alone.
     """
     narrowing = {"kinds": data.kinds, "collections": data.collections, "scopes": data.scopes}
-    return _recall(request, data, below, after, collection=data.collection, **narrowing)
+    return _recall(request, data, named, after, collection=data.collection, **narrowing)
 
 
 @post("/collections/{collection:str}/recall", **in_thread("Recall entries", 409, 502, status=200))
 def recall(
-    request: StrictRequest, collection: Name, data: JSONBody[Recall], below: SubScope = None, after: After = None
+    request: StrictRequest, collection: Name, data: JSONBody[Recall], named: ScopeName = None, after: After = None
 ) -> Response[Recalled]:
     """Return the entries that match a query, best first; an empty query returns the newest.
 
     If the matches are too large for one response, send the same query with `after` set to `next` for the rest.
     """
-    return _recall(request, data, below, after, collection=collection)
+    return _recall(request, data, named, after, collection=collection)
 
 
 def _recall(
-    request: StrictRequest, data: Recall, below: str | None, after: str | None, **places: Any
+    request: StrictRequest, data: Recall, named: str | None, after: str | None, **places: Any
 ) -> Response[Recalled]:
     seen, most = decode_number(after), request.page_bytes
-    found = caller_memory(request.auth, below).recall(
+    found = caller_memory(request.auth, named).recall(
         data.query,
         namespace=data.namespace,
         limit=max(0, data.limit - seen),
@@ -163,13 +163,13 @@ def list_entries(
     request: StrictRequest,
     collection: Name,
     namespace: Namespace = None,
-    below: SubScope = None,
+    named: ScopeName = None,
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[Entries]:
     """Return the caller's entries, oldest first."""
     most = request.page_bytes
-    found = caller_memory(request.auth, below).entries(
+    found = caller_memory(request.auth, named).entries(
         collection=collection,
         namespace=namespace,
         after=decode_number(after),
@@ -182,10 +182,10 @@ def list_entries(
 
 @delete("/collections/{collection:str}/entries/{entry:str}", **in_thread("Forget an entry", 404, 507))
 def forget(
-    request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: SubScope = None
+    request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", named: ScopeName = None
 ) -> None:
     """Forget an entry: recalls no longer find it, except with an earlier `as_of`."""
-    place = caller_memory(request.auth, below)
+    place = caller_memory(request.auth, named)
     if not place.forget(entry, collection=collection, namespace=namespace):
         raise _missing(entry)
 
@@ -196,10 +196,10 @@ def forget_key(
     collection: Name,
     key: FromQuery[str],
     namespace: FromQuery[str] = "",
-    below: SubScope = None,
+    named: ScopeName = None,
 ) -> None:
     """Forget the entry with a key."""
-    if not caller_memory(request.auth, below).forget(key=key, collection=collection, namespace=namespace):
+    if not caller_memory(request.auth, named).forget(key=key, collection=collection, namespace=namespace):
         raise _missing(key)
 
 

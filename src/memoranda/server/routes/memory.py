@@ -31,9 +31,9 @@ from memoranda.server.requests import (
     IfNoneMatch,
     Name,
     PageLimit,
+    ScopeName,
     Source,
     StrictRequest,
-    SubScope,
     caller_memory,
     decode_idempotency_key,
 )
@@ -83,7 +83,7 @@ def list_facts(
     request: StrictRequest,
     prefix: FromQuery[str] = "",
     domain: FromQuery[str | None] = None,
-    below: SubScope = None,
+    named: ScopeName = None,
     as_of: AsOf = None,
     internal: Internal = False,
     after: After = None,
@@ -93,7 +93,7 @@ def list_facts(
     if internal and request.auth.principal.role != "admin":
         raise Denied("only an administrator lists internal facts", hint="Leave `internal` out")
     most = request.page_bytes
-    found = caller_memory(request.auth, below).list(
+    found = caller_memory(request.auth, named).list(
         prefix,
         domain=domain,
         after=decode_cursor(after),
@@ -138,13 +138,13 @@ def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None
 async def get_fact(
     request: StrictRequest,
     key: Name,
-    below: SubScope = None,
+    named: ScopeName = None,
     as_of: AsOf = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response[Fact]:
     """Return the active fact, or its value at `as_of`."""
     access = request.auth
-    fact = await run_read(access.memory, partial(caller_memory(access, below).get, key, as_of=as_of))
+    fact = await run_read(access.memory, partial(caller_memory(access, named).get, key, as_of=as_of))
     if fact is None:
         raise _unknown_fact(key)
     return etag_response(fact_json(fact), version_etag(fact.version), if_none_match)
@@ -155,7 +155,7 @@ async def set_fact(
     request: StrictRequest,
     key: Name,
     data: JSONBody[WriteFact],
-    below: SubScope = None,
+    named: ScopeName = None,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
     idempotency_key: IdempotencyKey = None,
@@ -163,7 +163,7 @@ async def set_fact(
     """Write a fact. `If-Match` or `expect` is the version it must have; `If-None-Match: *` means it must not exist."""
 
     def write(access: Access) -> Fact:
-        fact = caller_memory(access, below).set(
+        fact = caller_memory(access, named).set(
             key,
             data.value,
             expect=expected_version(if_match, if_none_match, data.expect),
@@ -182,7 +182,7 @@ async def set_fact(
 def delete_fact(
     request: StrictRequest,
     key: Name,
-    below: SubScope = None,
+    named: ScopeName = None,
     source: Source = None,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
@@ -190,7 +190,7 @@ def delete_fact(
 ) -> None:
     """Delete a fact. Its history is kept. With `If-None-Match: *` an existing fact is a conflict."""
     expect = expected_version(if_match, if_none_match)
-    if not caller_memory(request.auth, below).delete(
+    if not caller_memory(request.auth, named).delete(
         key, expect=expect, source=source, idempotency_key=decode_idempotency_key(idempotency_key)
     ):
         raise _unknown_fact(key)
@@ -198,11 +198,11 @@ def delete_fact(
 
 @get("/memory/facts/{key:str}/history", **in_thread("Get the history of a fact", 404))
 def read_history(
-    request: StrictRequest, key: Name, below: SubScope = None, after: After = None, limit: PageLimit = LARGEST_PAGE
+    request: StrictRequest, key: Name, named: ScopeName = None, after: After = None, limit: PageLimit = LARGEST_PAGE
 ) -> Response[History]:
     """Return the revisions of a key, oldest first."""
     most = request.page_bytes
-    revisions = caller_memory(request.auth, below).history(
+    revisions = caller_memory(request.auth, named).history(
         key, after=decode_number(after), limit=limit + 1, max_bytes=most
     )
     if not revisions and after is None:
