@@ -203,6 +203,42 @@ def test_a_place_below_the_user_is_a_place_of_its_own(mara: Any) -> None:
     assert mara.facts.value("tone") == "dry"
 
 
+def test_what_a_project_shares_is_named_and_granted(connect: Any, served: Any) -> None:
+    boss, mara, noor = (
+        connect(served.url, served.key(user, tenant="works", role=role))
+        for user, role in (("boss", "admin"), ("mara", "member"), ("noor", "reader"))
+    )
+    where = {"collection": "handbook", "scope": "project:atlas"}
+    kept = boss.collections.remember("The cellar key hangs behind the clock", **where)
+    boss.facts.set("cellar.key", "clock", scope="project:atlas")
+    for refused in (
+        lambda: mara.collections.recall("cellar key", **where),
+        lambda: mara.facts.get("cellar.key", scope="project:atlas"),
+        lambda: mara.facts.list(scope="shared"),
+    ):
+        with pytest.raises(memoranda.Denied) as raised:
+            refused()
+        assert raised.value.capability == "memory.read" and "in `" in str(raised.value)
+    grant = boss.permissions.grant("*", "memory.read", scope="project:atlas")
+    for member in (mara, noor):
+        assert member.collections.recall("cellar key", **where).results[0].id == kept.id
+        assert member.collections.recall("cellar key", collection="handbook").results == []
+        assert [one.scope for one in member.collections.entries(**where)] == ["project:atlas"]
+        assert member.facts.value("cellar.key", scope="project:atlas") == "clock"
+        assert [one.value for one in member.facts.list(scope="project:atlas")] == ["clock"]
+        with pytest.raises(memoranda.Denied):
+            member.collections.forget(kept.id, **where)
+        with pytest.raises(memoranda.Denied):
+            member.facts.set("cellar.key", "lost", scope="project:atlas")
+    for wrong in ("user:noor", "Project:atlas", "project:a/../b", "", "everything"):
+        with pytest.raises(memoranda.InvalidScope):
+            mara.facts.list(scope=wrong)
+    boss.permissions.revoke(grant.id)
+    with pytest.raises(memoranda.Denied):
+        mara.collections.recall("cellar key", **where)
+    assert boss.collections.forget(kept.id, **where) is True
+
+
 def test_more_than_a_page_is_read_to_its_end(mara: Any) -> None:
     for number in range(205):
         mara.facts.set(f"row.{number:03}", number)

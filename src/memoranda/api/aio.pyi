@@ -92,7 +92,7 @@ class AsyncMemory(AsyncHandle):
     def scope(self, *, tenant: str | None = None, **ids: str) -> AsyncScopedMemory:
         """Return the memory of a user, agent, project, tree, workflow, thread, run or session."""
     def at(self, scope: Scope | str) -> AsyncScopedMemory:
-        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails` or `shared`."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
         """Return a batch of writes that are committed together, all or nothing, when its `with` block ends."""
     @property
@@ -114,7 +114,13 @@ class AsyncMemory(AsyncHandle):
     def runs(self) -> AsyncRuns:
         """The runs of machines and workflows."""
     def acting_as(
-        self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
+        self,
+        actor: str,
+        *,
+        policy: Policy | None = None,
+        shares: tuple[str, ...] = (),
+        door: str | None = None,
+        source: str | None = None,
     ) -> AsyncMemory:
         """Return a handle for another actor, under this policy or under what is granted to the actor."""
     def in_tenant(self, tenant: str) -> AsyncMemory:

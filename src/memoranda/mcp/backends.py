@@ -226,7 +226,7 @@ def _policy_in(places: Sequence[Scope], capabilities: Sequence[str]) -> Policy:
 def common_scopes(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of shared scopes that tools may use, each once; raise InvalidScope for any other scope."""
     for name in names:
-        if not Scope.named(name).is_common:
+        if not name or not Scope.named(name).is_common:
             raise InvalidScope(
                 f"{quote(name)} is not a shared scope",
                 hint="Name `shared` or a project, such as `project:atlas`",

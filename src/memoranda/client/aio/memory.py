@@ -62,7 +62,8 @@ _MISSING: Any = object()
 class AsyncFactCalls(AsyncCalls):
     """The facts of the API key's user.
 
-    `scope` is a scope below the user, such as `agent:emails`.
+    `scope` is whose memory: `shared` is what the tenant shares, `project:atlas` a project, where this is granted, and
+    `agent:emails` a part of the user's own.
     """
 
     async def get(self, key: str, *, as_of: datetime | str | None = None, scope: str | None = None) -> Fact | None:
@@ -191,7 +192,8 @@ class AsyncFactCalls(AsyncCalls):
 class AsyncBatch(AsyncCalls):
     """Collects writes in a `with` block and sends them together when it ends without an error.
 
-    `scope` is a scope below the user, such as `agent:emails`.
+    `scope` is whose memory: `shared` is what the tenant shares, `project:atlas` a project, where this is granted, and
+    `agent:emails` a part of the user's own.
     """
 
     def __init__(self, connection: AsyncConnection, idempotency_key: str | None = None) -> None:
@@ -402,7 +404,8 @@ class AsyncDefinitionCalls(AsyncCalls):
 class AsyncCollectionCalls(AsyncCalls):
     """The entries of the API key's user, found by meaning.
 
-    `scope` is a scope below the user, such as `agent:emails`.
+    `scope` is whose memory: `shared` is what the tenant shares, `project:atlas` a project, where this is granted, and
+    `agent:emails` a part of the user's own.
     """
 
     async def remember(

@@ -169,7 +169,7 @@ class AsyncApprovalCalls(AsyncCalls):
 
 
 class AsyncPermissionCalls(AsyncCalls):
-    """Grants of the tenant, for programs that open the memory and act for a user."""
+    """Grants of the tenant: to its users in shared and project scopes, and to programs that open the memory."""
 
     async def grant(
         self, actor: str, capability: str, *, level: Level = "allow", scope: str | None = None, path: str = ""

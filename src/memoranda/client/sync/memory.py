@@ -63,7 +63,8 @@ _MISSING: Any = object()
 class FactCalls(Calls):
     """The facts of the API key's user.
 
-    `scope` is a scope below the user, such as `agent:emails`.
+    `scope` is whose memory: `shared` is what the tenant shares, `project:atlas` a project, where this is granted, and
+    `agent:emails` a part of the user's own.
     """
 
     def get(self, key: str, *, as_of: datetime | str | None = None, scope: str | None = None) -> Fact | None:
@@ -192,7 +193,8 @@ class FactCalls(Calls):
 class Batch(Calls):
     """Collects writes in a `with` block and sends them together when it ends without an error.
 
-    `scope` is a scope below the user, such as `agent:emails`.
+    `scope` is whose memory: `shared` is what the tenant shares, `project:atlas` a project, where this is granted, and
+    `agent:emails` a part of the user's own.
     """
 
     def __init__(self, connection: Connection, idempotency_key: str | None = None) -> None:
@@ -401,7 +403,8 @@ class DefinitionCalls(Calls):
 class CollectionCalls(Calls):
     """The entries of the API key's user, found by meaning.
 
-    `scope` is a scope below the user, such as `agent:emails`.
+    `scope` is whose memory: `shared` is what the tenant shares, `project:atlas` a project, where this is granted, and
+    `agent:emails` a part of the user's own.
     """
 
     def remember(

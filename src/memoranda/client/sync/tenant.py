@@ -170,7 +170,7 @@ class ApprovalCalls(Calls):
 
 
 class PermissionCalls(Calls):
-    """Grants of the tenant, for programs that open the memory and act for a user."""
+    """Grants of the tenant: to its users in shared and project scopes, and to programs that open the memory."""
 
     def grant(
         self, actor: str, capability: str, *, level: Level = "allow", scope: str | None = None, path: str = ""
