@@ -129,3 +129,30 @@ def test_a_session_ends_by_one_name(cli):
     cli("sessions", "start", "s1", "--user", "ada")
     assert cli("sessions", "end").code == 2
     assert cli("sessions", "end", "s1", "--user", "ada").code == 2
+
+
+def test_a_knowledge_base_is_ingested_once_and_granted_to_everyone(cli, tmp_path):
+    (tmp_path / "handbook.md").write_text("The north gate closes at six.")
+    for place in ("project:atlas", "shared"):
+        where = ("--collection", "handbook", "--scope", place)
+        assert cli("ingest", str(tmp_path / "handbook.md"), *where).code == 0
+        asking = ("recall", "When does the gate close?", *where, "--actor", "mail", "--json")
+        refused = cli(*asking)
+        assert refused.code == 1
+        assert refused.error["hint"] == (
+            f"Grant it with `memoranda permissions grant mail memory.read --scope {place}`"
+        )
+        granted = cli("permissions", "grant", "*", "memory.read", "--scope", place)
+        assert granted.out.endswith(f"allow memory.read for * in {'(shared)' if place == 'shared' else place}\n")
+        assert cli(*asking).json["results"][0]["content"] == "The north gate closes at six."
+        assert cli("facts", "set", "k", "v", "--scope", place, "--actor", "mail").code == 1
+    assert cli("facts", "list", "--user", "ada", "--actor", "mail").code == 1
+    assert cli("facts", "set", "k", "v", "--scope", "(shared)").code == 0
+    assert cli("facts", "get", "k").out == "v\n"
+
+
+def test_what_is_shared_is_not_exported_as_if_it_were_one_scope(cli, tmp_path):
+    cli("facts", "set", "k", "private", "--user", "ada")
+    refused = cli("export", str(tmp_path / "all.jsonl"), "--scope", "shared")
+    assert refused.code == 2 and not (tmp_path / "all.jsonl").exists()
+    assert cli("export", str(tmp_path / "all.jsonl")).code == 0

@@ -301,6 +301,14 @@ def test_every_effect_has_a_verb_in_the_module_of_its_subject_and_a_capability()
         assert isinstance(kind.mutates, bool)
 
 
+def test_an_effect_in_the_shared_scope_reaches_the_whole_tenant_unless_it_is_listed() -> None:
+    """What reads or writes below its scope must not be here: a grant for the shared scope would open every user's."""
+    assert {kind.__struct_config__.tag for kind in EFFECTS if kind.in_one_scope} == {
+        *("get_fact", "list_facts", "read_history", "set_fact", "delete_fact"),
+        *("remember", "recall", "list_entries", "forget"),
+    }
+
+
 def test_every_effect_is_read_back_from_the_json_that_approvals_keep() -> None:
     waiting = b'{"effect":"delete_fact","scope":{"tenant":"default","path":"user:ada"},"key":"tone","expect":2}'
     assert effect_decoder().decode(waiting) == facts.DeleteFact(scope=Scope.of(user="ada"), key="tone", expect=2)

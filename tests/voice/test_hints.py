@@ -145,9 +145,9 @@ GRANT = Hint("grant", "memory.read", actor="the mail", scope="user:ada")
 SAID = {
     "Python": "Grant it with memory.permissions.grant('the mail', 'memory.read', scope=memory.at('user:ada').scope)",
     "command line": "Grant it with `memoranda permissions grant 'the mail' memory.read --scope user:ada`",
-    "REST": "Ask an administrator of the tenant to grant `memory.read` to `the mail`",
-    "MCP": "Ask the user to grant `memory.read` to `the mail`",
-    "neutral": "Ask for a grant of `memory.read` to `the mail`",
+    "REST": "Ask an administrator of the tenant to grant `memory.read` to `the mail` in `user:ada`",
+    "MCP": "Ask the user to grant `memory.read` to `the mail` in `user:ada`",
+    "neutral": "Ask for a grant of `memory.read` to `the mail` in `user:ada`",
 }
 
 

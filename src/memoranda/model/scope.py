@@ -135,7 +135,7 @@ def scope_of_caller(text: str, own: Scope) -> Scope:
     elif kind in _ORDER:
         named = Scope(own.tenant, f"{own.path}/{text}")
     else:
-        raise InvalidScope(f"{quote(text)} is not a scope", hint=_NAMES, value=text)
+        raise InvalidScope(f"{quote(text.partition('/')[0])} is not a part of a scope", hint=_NAMES, value=text)
     if not (named.is_common or own.covers(named)):
         raise InvalidScope(f"{quote(text)} is the memory of another user", hint=_NAMES, value=text)
     return named

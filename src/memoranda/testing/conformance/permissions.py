@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.facts import GetFact
+from memoranda.engine.facts import FindFacts, GetFact
 from memoranda.errors import ApprovalRequired, Denied, InvalidPolicy, NotFound, QuotaExceeded, SchemaViolation
 from memoranda.model.policy import CAPABILITIES, Policy, Quota, Rule
 from memoranda.model.scope import Scope
@@ -42,6 +42,12 @@ LOOK_ALIKES = (
     'a"b',
     "a0",
 )
+
+
+def _write_both(memory: Memory, *scopes: Scope) -> None:
+    with memory.batch() as batch:
+        for scope in scopes:
+            batch.set(memory.at(scope), "both", 1)
 
 
 class ScopePromises:
@@ -271,6 +277,64 @@ class PermissionPromises:
         assert agent.scope(user="adam").set("k", 1).version == 1
         assert_raises(Denied, agent.erase, user="ada")
         assert memory.scope(user="ada").value("k") == 1
+
+    def test_a_rule_about_the_shared_scope_is_about_that_scope_alone(self, memory: Memory, ada: ScopedMemory) -> None:
+        shared, actor = memory.scope(), memory.acting_as("agent:mail")
+        for place in (shared, ada, memory.scope(project="atlas")):
+            place.set("profile", {"name": str(place.scope)})
+            place.remember(f"kept in {place.scope}", collection="notes")
+        memory.definitions.create(name="Profile", slug="profile", schema={"type": "object"})
+        memory.permissions.grant("agent:mail", "*", scope=shared.scope)
+        memory.permissions.grant("agent:mail", "memory.export")
+        assert actor.scope().value("profile") == {"name": "(shared)"}
+        assert [one.key for one in actor.scope().list()] == ["profile"]
+        assert [one.content for one in actor.scope().recall("kept", collection="notes").results] == ["kept in (shared)"]
+        actor.scope().set("profile", {"name": "changed"})
+        for refused in (
+            lambda: actor.scope(user="ada").get("profile"),
+            lambda: actor.scope(project="atlas").get("profile"),
+            lambda: actor.perform(FindFacts(scope=shared.scope, key="profile")),
+            lambda: actor.definitions.records("profile"),
+            lambda: actor.export_lines(list),
+            lambda: actor.permissions.grant("agent:mail", "*"),
+            lambda: actor.ledger.verify(),
+            lambda: actor.collections.list(),
+            lambda: actor.erase(user="ada"),
+        ):
+            assert_raises(Denied, refused)
+        memory.permissions.grant("agent:mail", "memory.write", level="deny", scope=shared.scope)
+        memory.permissions.grant("agent:mail", "memory")
+        assert actor.scope(user="ada").set("tone", "warm").version == 1
+        assert_raises(Denied, lambda: actor.scope().set("tone", "warm"))
+
+    def test_grants_share_what_belongs_to_no_single_user(self, memory: Memory, ada: ScopedMemory) -> None:
+        own = Policy(rules=(Rule("allow", "memory", ada.scope),))
+        actor = memory.acting_as("user:ada", policy=own, shares=("memory.read",))
+        atlas, shared = memory.scope(project="atlas"), memory.scope()
+        places = [atlas.scope, shared.scope]
+        for place in (*places, Scope.of(user="bob")):
+            memory.at(place).set("opening", "nine")
+        memory.permissions.grant("*", "memory")
+        memory.permissions.grant("user:ada", "memory", scope=Scope.of(user="bob"))
+        for place in (*places, Scope.of(user="bob")):
+            assert_raises(Denied, partial(actor.at(place).get, "opening"))
+        grants = [memory.permissions.grant("*", "memory", scope=place) for place in places]
+        for place in places:
+            assert actor.at(place).value("opening") == "nine"
+            assert_raises(Denied, partial(actor.at(place).set, "opening", "ten"))
+        assert actor.at(ada.scope).set("opening", "own").version == 1
+        assert_raises(Denied, lambda: actor.scope(user="bob").get("opening"))
+        assert_raises(Denied, lambda: actor.scope(project="atlas2").get("opening"))
+        assert_raises(Denied, lambda: actor.narrowed(own).at(atlas.scope).get("opening"))
+        with actor.batch() as batch:
+            batch.set(actor.at(ada.scope), "a", 1)
+        assert_raises(Denied, lambda: _write_both(actor, ada.scope, atlas.scope))
+        denial = memory.permissions.grant("user:ada", "memory.read", level="deny")
+        assert_raises(Denied, lambda: actor.at(atlas.scope).get("opening"))
+        assert actor.at(ada.scope).value("opening") == "own"
+        for grant in (denial, *grants):
+            memory.permissions.revoke(grant.id)
+        assert_raises(Denied, lambda: actor.at(atlas.scope).get("opening"))
 
     def test_a_grant_may_be_for_one_path(self, memory: Memory) -> None:
         memory.permissions.grant("agent", "memory", path="profile")
