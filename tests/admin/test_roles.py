@@ -148,6 +148,22 @@ def test_a_member_changes_their_own_memory_and_sees_nobody_elses(filled: Any) ->
     assert (fact.value, fact.origin.actor, fact.origin.door) == (2, "user:ada", "admin")
 
 
+def test_a_member_who_may_read_what_is_shared_sees_that_and_nobody_elses(filled: Any) -> None:
+    shared = filled.memory.scope()
+    shared.set("opening", "at nine")
+    ben = filled.visitor("ben", "member")
+    assert ben.get("/facts", scope="(shared)").status_code == 403
+    filled.memory.permissions.grant("*", "memory.read", scope=shared.scope)
+    assert "at nine" in ben.read("/facts", scope="(shared)")
+    for path, parameters in {"/facts": {"scope": "user:ada"}, "/blocks": {"user": "ada"}}.items():
+        assert ben.get(path, **parameters).status_code == 403
+    for path in ("/blocks", "/conversations", "/sleep"):
+        page = ben.get(path)
+        assert page.status_code == 200 and "ada" not in page.text, path
+        assert "ada" in filled.visitor().read(path)
+    assert ben.post("/facts/new", scope="(shared)", key="other", value="1", ttl="").status_code == 403
+
+
 def test_one_tenant_knows_nothing_of_another(filled: Any) -> None:
     stranger, inside = filled.visitor(tenant=f"{filled.tenant}-other"), filled.visitor()
     assert "- Has a kiln" in inside.read("/blocks")

@@ -207,7 +207,7 @@ class Gate:
         self._keep_text = keep_text
         self._schemas = SchemaBook()
         self._indexes = IndexBook(limits.index_bytes)
-        self._granted: dict[tuple[str, str, tuple[str, ...]], tuple[int, Policy]] = {}
+        self._granted: dict[tuple[str, str, tuple[str, ...] | None], tuple[int, Policy]] = {}
         self._deferred = DeferredEvents(store)
 
     def perform(self, effect: Effect, caller: Caller) -> Any:
@@ -421,14 +421,14 @@ class Gate:
 
     def _policy_of_grants(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
         revision = rows.tenant_state(tenant).revision
-        known = self._granted.get((tenant, caller.actor, caller.shares))
+        shares = None if caller.granted else caller.shares
+        known = self._granted.get((tenant, caller.actor, shares))
         if known is None or known[0] != revision:
-            grants = rows.scan(Grant, tenant)
-            policy = policy_of_grants(grants, caller.actor)
-            known = (revision, policy if caller.granted else narrow_to_common(policy, caller.shares))
+            policy = policy_of_grants(rows.scan(Grant, tenant), caller.actor)
+            known = (revision, policy if shares is None else narrow_to_common(policy, shares))
             if len(self._granted) >= _MOST_ACTORS:
                 self._granted.clear()
-            self._granted[tenant, caller.actor, caller.shares] = known
+            self._granted[tenant, caller.actor, shares] = known
         return known[1]
 
     def _call(self, caller: Caller, checks: Checks = _NONE_CHECKED) -> Call:

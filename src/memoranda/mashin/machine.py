@@ -322,7 +322,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
             return Scope.of(tenant=self._memory.tenant, user=user)
         if scope is None:
             return Scope(self._memory.tenant)
-        return scope if isinstance(scope, Scope) else Scope.parse(scope, tenant=self._memory.tenant)
+        return scope if isinstance(scope, Scope) else Scope.named(scope, tenant=self._memory.tenant)
 
     def _drawing(self) -> Drawing:
         return Drawing(clock=self._memory.clock, ids=self._memory.ids)

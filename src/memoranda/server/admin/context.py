@@ -17,7 +17,7 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.engine.collections import ReadCollections
 from memoranda.engine.definitions import ReadDefinitions
 from memoranda.engine.erasure import Erase
-from memoranda.engine.facts import ListFacts, SetFact
+from memoranda.engine.facts import FindFacts, ListFacts, SetFact
 from memoranda.errors import NEUTRAL_WORDS, Denied, MemorandaError, Unauthenticated, UsageError, render_hint
 from memoranda.governance.approvals import ReadApprovals
 from memoranda.governance.ledger import ReadLedger
@@ -89,7 +89,7 @@ class PageContext:
     @property
     def sees_everybody(self) -> bool:
         """Whether the user may read the memory of every user of the tenant."""
-        return self.may(ListFacts(scope=self.shared))
+        return self.may(FindFacts(scope=self.shared, key=""))
 
     def target_user(self, user: str = "") -> str | None:
         """Return the user that a page shows: `user` if given; else None (all users), or the caller alone."""

@@ -329,6 +329,9 @@ class PermissionPromises:
         with actor.batch() as batch:
             batch.set(actor.at(ada.scope), "a", 1)
         assert_raises(Denied, lambda: _write_both(actor, ada.scope, atlas.scope))
+        everywhere = memory.acting_as("user:ada", shares=("memory.read",))
+        assert everywhere.scope(user="bob").value("opening") == "nine"  # without a policy, all grants count
+        assert_raises(Denied, lambda: actor.scope(user="bob").get("opening"))
         denial = memory.permissions.grant("user:ada", "memory.read", level="deny")
         assert_raises(Denied, lambda: actor.at(atlas.scope).get("opening"))
         assert actor.at(ada.scope).value("opening") == "own"
