@@ -220,6 +220,7 @@ class Memory:
         check_label("source", source)
         if policy is not None:
             self._check_tenant_of(policy)
+        Policy.of(allow=shares)  # raises InvalidPolicy for what is not a capability
         return self._with_caller(
             Caller(
                 actor=actor,

@@ -208,14 +208,12 @@ def restrict_to_user(
     `scopes` it reaches what the database grants that actor.
     """
     capabilities = (*_READS, *(() if read_only else _WRITES))
-    own = _policy_in((Scope.of(tenant=memory.tenant, user=user),), capabilities)
-    common = tuple(Scope.named(name, tenant=memory.tenant) for name in common_scopes(scopes))
+    own = Scope.of(tenant=memory.tenant, user=user)
+    common = [Scope.named(name, tenant=memory.tenant) for name in common_scopes(scopes)]
     if memory.actor == OWNER_ACTOR:
         actor = f"user:{user}" if agent is None else f"agent:{agent}"
-        memory = memory.acting_as(actor, policy=own, shares=capabilities if common else ())
-        if not common:
-            return memory.through(DOOR)
-    return memory.narrowed(_policy_in((Scope.of(tenant=memory.tenant, user=user), *common), capabilities)).through(DOOR)
+        memory = memory.acting_as(actor, policy=_policy_in([own], capabilities), shares=capabilities)
+    return memory.narrowed(_policy_in([own, *common], capabilities)).through(DOOR)
 
 
 def _policy_in(places: Sequence[Scope], capabilities: Sequence[str]) -> Policy:

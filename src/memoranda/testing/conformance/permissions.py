@@ -329,6 +329,7 @@ class PermissionPromises:
         with actor.batch() as batch:
             batch.set(actor.at(ada.scope), "a", 1)
         assert_raises(Denied, lambda: _write_both(actor, ada.scope, atlas.scope))
+        assert_raises(InvalidPolicy, lambda: memory.acting_as("user:ada", policy=own, shares=("memory.see",)))
         everywhere = memory.acting_as("user:ada", shares=("memory.read",))
         assert everywhere.scope(user="bob").value("opening") == "nine"  # without a policy, all grants count
         assert_raises(Denied, lambda: actor.scope(user="bob").get("opening"))
