@@ -841,6 +841,95 @@ HELD_OUT = {
     ],
     "Je n'habite plus à Strasbourg.": [("ends: Habite à Strasbourg", "place", "strasbourg")],
     "Je joue aux échecs le dimanche.": [("Joue aux échecs", "hobby:echecs", "echecs")],
+    "I'm Nadia and I work in marketing.": [("Is called Nadia", "name", "nadia")],
+    "My husband's name is Erik.": [("Their husband is called Erik", "family.husband", "erik")],
+    "I live in Ghent with my cat.": [("Lives in Ghent", "place", "ghent")],
+    "I moved here from Peru, and I live in Antwerp now.": [("Lives in Antwerp", "place", "antwerp")],
+    "I've worked for Philips since 2015.": [("Works at Philips", "employer", "philips")],
+    "I'm an architect by training.": [("Works as an architect by training", "role", "architect by training")],
+    "I have a peanut allergy.": [("Has a peanut allergy", "allergy:peanut", "peanut")],
+    "I love hiking in the mountains.": [
+        ("Likes hiking in the mountains", "liking:hiking in the mountains", "hiking in the mountains")
+    ],
+    "I'm not into football.": [("Dislikes football", "liking:football", "not football")],
+    "My favourite season is autumn.": [("Favourite season: autumn", "favourite season", "autumn")],
+    "I play violin in an orchestra.": [("Plays violin", "hobby:violin", "violin")],
+    "I'm learning Japanese.": [("Is learning Japanese", "hobby:japanese", "japanese")],
+    "Please call me Doctor Lindqvist.": [("Is called Doctor Lindqvist", "name", "doctor lindqvist")],
+    "I drive a red Toyota.": [("Drives a red Toyota", "possession:red toyota", "red toyota")],
+    "I don't work at Philips any more.": [("ends: Works at Philips", "employer", "philips")],
+    "From now on, answer in bullet points.": [
+        ("Asks: answer in bullet points", "instruction:answer in bullet points", "answer in bullet points")
+    ],
+    "Mein Name ist Katrin.": [("Heißt Katrin", "name", "katrin")],
+    "Mein Hund heißt Balu.": [("Hund heißt Balu", "pet.dog:balu", "balu")],
+    "Ich bin Veganerin.": [("Ist Veganerin", "diet", "veganerin")],
+    "Ich mag klassische Musik.": [("Mag klassische Musik", "liking:klassische musik", "klassische musik")],
+    "Ich hasse frühes Aufstehen.": [("Mag nicht: frühes Aufstehen", "liking:fruhes aufstehen", "not fruhes aufstehen")],
+    "Meine Lieblingsstadt ist Lissabon.": [("Lieblingsstadt: Lissabon", "favourite city", "lissabon")],
+    "Ich spreche Deutsch, Englisch und Türkisch.": [
+        (
+            "Spricht Deutsch, Englisch und Türkisch",
+            "language:deutsch, englisch und turkisch",
+            "deutsch, englisch und turkisch",
+        )
+    ],
+    "Ich bin letztes Jahr nach Potsdam gezogen.": [("Wohnt in Potsdam", "place", "potsdam")],
+    "Ich esse keinen Fisch.": [("Isst nicht: Fisch", "food:fisch", "not fisch")],
+    "Meine Frau Jule ist Lehrerin.": [("Frau heißt Jule", "family.wife", "jule")],
+    "Merke dir bitte: Der Termin ist am 4. Mai.": [
+        ("Merken: Der Termin ist am 4. Mai", "note:termin ist am 4. mai", "termin ist am 4. mai")
+    ],
+    "Ich bin 1979 geboren.": [("Geboren 1979", "birth year", "1979")],
+    "Ich leide an Migräne.": [("Hat Migräne", "health:migrane", "migrane")],
+    "Me llamo Rocío.": [("Se llama Rocío", "name", "rocio")],
+    "Vivo en Lima con mi familia.": [("Vive en Lima", "place", "lima")],
+    "Soy arquitecta.": [("Trabaja de arquitecta", "role", "arquitecta")],
+    "Trabajo en Mercadona.": [("Trabaja en Mercadona", "employer", "mercadona")],
+    "Mi marido se llama Javier.": [("Su marido se llama Javier", "family.husband", "javier")],
+    "Tengo un perro llamado Toby.": [("Su perro se llama Toby", "pet.dog:toby", "toby")],
+    "Soy alérgica a las nueces.": [("Alergia: nueces", "allergy:nueces", "nueces")],
+    "No como mariscos.": [("No come: mariscos", "food:mariscos", "not mariscos")],
+    "Me gustan las películas de terror.": [
+        ("Le gusta: las películas de terror", "liking:peliculas de terror", "peliculas de terror")
+    ],
+    "No soporto el calor.": [("No le gusta: el calor", "liking:calor", "not calor")],
+    "Prefiero trabajar de noche.": [
+        ("Prefiere trabajar de noche", "preference:trabajar de noche", "trabajar de noche")
+    ],
+    "Mi comida favorita es la paella.": [("Comida favorita: la paella", "favourite food", "paella")],
+    "Hablo catalán y francés.": [("Habla catalán y francés", "language:catalan y frances", "catalan y frances")],
+    "Me mudé a Chile hace tres años.": [("Vive en Chile", "place", "chile")],
+    "Tengo 45 años.": [("Tiene 45 años", "age", "45")],
+    "Estoy casado.": [("Está casado", "family.status", "casado")],
+    "Recuerda que la cita es el 4 de mayo.": [
+        ("Recordar: la cita es el 4 de mayo", "note:cita es el 4 de mayo", "cita es el 4 de mayo")
+    ],
+    "Nací en 1979.": [("Nació en 1979", "birth year", "1979")],
+    "Je m'appelle Sébastien.": [("S'appelle Sébastien", "name", "sebastien")],
+    "J'habite en Belgique.": [("Habite en Belgique", "place", "belgique")],
+    "Je suis pompier.": [("Travaille comme pompier", "role", "pompier")],
+    "Je travaille chez Carrefour depuis 2012.": [("Travaille chez Carrefour", "employer", "carrefour")],
+    "Ma femme s'appelle Inès.": [("Femme : Inès", "family.wife", "ines")],
+    "J'ai un chien nommé Rex.": [("Chien : Rex", "pet.dog:rex", "rex")],
+    "Je suis allergique à la pénicilline.": [("Allergie : pénicilline", "allergy:penicilline", "penicilline")],
+    "Je ne mange pas de viande.": [("Ne mange pas : viande", "food:viande", "not viande")],
+    "J'aime les films d'horreur.": [("Aime les films d'horreur", "liking:films d'horreur", "films d'horreur")],
+    "Je ne supporte pas la chaleur.": [("N'aime pas la chaleur", "liking:chaleur", "not chaleur")],
+    "Je préfère travailler la nuit.": [
+        ("Préfère travailler la nuit", "preference:travailler la nuit", "travailler la nuit")
+    ],
+    "Mon plat préféré est la raclette.": [("Plat préféré : la raclette", "favourite food", "raclette")],
+    "Je parle français, arabe et anglais.": [
+        ("Parle français, arabe et anglais", "language:francais, arabe et anglais", "francais, arabe et anglais")
+    ],
+    "J'ai déménagé à Nice il y a trois ans.": [("Habite à Nice", "place", "nice")],
+    "J'ai 45 ans.": [("A 45 ans", "age", "45")],
+    "Je suis divorcé.": [("Est divorcé", "family.status", "divorce")],
+    "N'oublie pas que le rendez-vous est le 4 mai.": [
+        ("À retenir : le rendez-vous est le 4 mai", "note:rendez-vous est le 4 mai", "rendez-vous est le 4 mai")
+    ],
+    "Je suis né en 1979.": [("Né en 1979", "birth year", "1979")],
 }
 
 NOTHING = {
