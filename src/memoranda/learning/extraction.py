@@ -99,7 +99,7 @@ def ask_model(
     if not mine:
         return []
     ask = Ask(_INSTRUCTIONS, (Said("user", _prompt(messages, known)),), schema=_SCHEMA)
-    return Conversation(model, ask, timeout=timeout, fit=lambda value: _extracted(value, mine, known)).hear().answer
+    return Conversation(model, ask, timeout=timeout, fit=lambda value: _statements(value, mine, known)).hear().answer
 
 
 _INSTRUCTIONS = """\
@@ -160,7 +160,7 @@ class _Lines(msgspec.Struct, frozen=True):
     lines: list[_Line]
 
 
-def _extracted(value: dict[str, Any], mine: set[int], known: Sequence[Known]) -> list[Extracted]:
+def _statements(value: dict[str, Any], mine: set[int], known: Sequence[Known]) -> list[Extracted]:
     """Return the statements of an answer, without those that come from no message of the user."""
     try:
         lines = msgspec.convert(value, _Lines).lines

@@ -80,15 +80,15 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """The name that statements share which replace each other: `user.place`, `user.liking:pizza`."""
-        return f"user.{self.attribute}" if self.single else f"user.{self.attribute}:{_core(self.about or self.object)}"
+        return f"user.{self.attribute}" if self.single else f"user.{self.attribute}:{_plain(self.about or self.object)}"
 
     @property
     def value(self) -> str:
         """What two statements under one key are compared by: they agree if it is the same."""
-        return _core(self.object)
+        return _plain(self.object)
 
 
-def _core(text: str) -> str:
+def _plain(text: str) -> str:
     """Return the canonical form of a value without its article."""
     plain = canonical(text)
     found = _ARTICLE.match(plain)
@@ -150,6 +150,7 @@ class _Calendar(msgspec.Struct, frozen=True):
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parts: dict[str, Any]
+    guards: dict[str, str]
     nouns: dict[str, _Noun]
     words: dict[str, dict[str, str]]
     ellipses: list[_Ellipsis]
@@ -164,6 +165,8 @@ class Rule(NamedTuple):
     language: str
     line: str
     pattern: re.Pattern[str]
+    guards: tuple[re.Pattern[str], ...]
+    """What its names do not begin with."""
 
 
 LANGUAGES = ("en", "de", "es", "fr")
@@ -171,21 +174,25 @@ _TABLE = msgspec.toml.decode(Path(__file__).with_name("patterns.toml").read_byte
 _PART = re.compile(r"(?<!P)<([A-Za-z]+)>")
 _BREAK = re.compile(r"\n {4}")
 _NOUNS = {canonical(word): (name, noun.one) for name, noun in _TABLE.nouns.items() for word in noun.words.split("|")}
-_PEOPLE = "|".join(
-    sorted((word for one in _TABLE.nouns.values() if not one.thing for word in one.words.split("|")), reverse=True)
-)
+# Guards are looked up after a match: as parts of every pattern, they would take seconds to compile.
+_CALENDAR_WORDS = re.compile(rf"\b(?:{_BREAK.sub('', _TABLE.guards['calendar'])})\b", re.IGNORECASE)
+_GUARDS = {
+    name: re.compile(rf"(?:{_BREAK.sub('', words)})\b", re.IGNORECASE)
+    for name, words in _TABLE.guards.items()
+    if name != "calendar"
+}
 
 
-def _expand(pattern: str, language: str) -> str:
+def _full_pattern(pattern: str, language: str) -> str:
     """Return a pattern with its parts filled in."""
-    parts: dict[str, str] = {"people": _PEOPLE, **_TABLE.parts, **_TABLE.parts.get(language, {})}
+    parts: dict[str, str] = {**_TABLE.parts, **_TABLE.parts.get(language, {})}
     joined = _BREAK.sub("", pattern)
     while found := _PART.search(joined):
         joined = joined[: found.start()] + _BREAK.sub("", parts[found[1]]) + joined[found.end() :]
     return joined
 
 
-def _words(name: str) -> str:
+def _alternation(name: str) -> str:
     """Return an alternation of the words of all languages."""
     texts = "|".join(_BREAK.sub("", one) for one in _TABLE.words["texts"].values())
     return "|".join(_BREAK.sub("", one).replace("<texts>", texts) for one in _TABLE.words[name].values())
@@ -195,7 +202,13 @@ def _words(name: str) -> str:
 def rules_of(language: str) -> tuple[Rule, ...]:
     """Return the rules of a language; they are compiled when a clause in it is first read."""
     return tuple(
-        Rule(row, language, line, re.compile(_expand(pattern, language), re.IGNORECASE))
+        Rule(
+            row,
+            language,
+            line,
+            re.compile(_full_pattern(pattern, language), re.IGNORECASE),
+            tuple(guard for name, guard in _GUARDS.items() if f"<{name}>" in pattern),
+        )
         for row in _TABLE.rules
         for line, patterns in getattr(row, language).items()
         for pattern in patterns
@@ -218,17 +231,19 @@ _QUOTES = (
 )
 """For each kind of quote: opening marks, where to look for the end, the closing mark, minimum and maximum length."""
 # The text after "Translate this:" and below the headers of a mail is not the user's own.
-_TO_WORK_ON = re.compile(rf"\b(?:{_words('work')})\b[^\n:]{{0,160}}:.*", re.IGNORECASE | re.DOTALL)
+_TO_WORK_ON = re.compile(rf"\b(?:{_alternation('work')})\b[^\n:]{{0,160}}:.*", re.IGNORECASE | re.DOTALL)
 _GIVEN = re.compile(
     r"^[ \t]*(?:from|to|subject|sent|cc|von|an|betreff|de|para|asunto|à|objet)[ \t]*:.*"
     r"|^[ \t]*--[^\n]*\bmessage\b.*|\bbegin forwarded message\b.*"
     r"|\b(?:wrote|writes|says|said|replied|asked|asks|schrieb|escribió|a écrit)\b[^\n:.]{0,60}:.*"
-    rf"|\b(?:{_words('texts')})\b[^\n:.]{{0,60}}:[ \t]*\n.*"
-    rf"|\b(?:{_words('given')})",
+    rf"|\b(?:{_alternation('texts')})\b[^\n:.]{{0,60}}:[ \t]*\n.*"
+    rf"|\b(?:{_alternation('given')})",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-_JOKE = re.compile(rf"\b(?:{_words('joke')})\b|(?:[.!…]|\s[—–-])\s*not\s*(?:[.!]++\s*)?$", re.IGNORECASE | re.MULTILINE)
-_FICTION = re.compile(rf"\b(?:{_words('fiction')})\b", re.IGNORECASE)
+_JOKE = re.compile(
+    rf"\b(?:{_alternation('joke')})\b|(?:[.!…]|\s[—–-])\s*not\s*(?:[.!]++\s*)?$", re.IGNORECASE | re.MULTILINE
+)
+_FICTION = re.compile(rf"\b(?:{_alternation('fiction')})\b", re.IGNORECASE)
 _WINKS = re.compile("[😂🤣😜😉🙃🙄😏]")
 _PICTURES = re.compile("[\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2600-\u27bf\ufe0f\u200d]")
 _SPACES = re.compile(r"[^\S\n]+")
@@ -237,13 +252,13 @@ _SPACES = re.compile(r"[^\S\n]+")
 
 # A full stop after a title, an initial or the number of a day does not end a sentence.
 _ENDS = re.compile(
-    r"(?<![.!?…])(?:(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)(?<!\bMt)(?<!\b[A-Z])(?<!\d)|[.!?…]|(?=[!?…])"
-    r"|(?=\.(?!\s[A-ZÄ]?[a-zä])))([.!?…]++)(?=\s|$)|(\n+)"
+    r"(?<![.!?…])(?:(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)(?<!\bMt)(?<!\b[A-Z])|[.!?…])"
+    rf"(?!(?:(?<=\b\d)|(?<=\b\d\d))\.\s(?i:{'|'.join(_TABLE.calendar.months)})\b)([.!?…]++)(?=\s|$)|(\n+)"
 )
-_BEGIN = _words("begin")
+_BEGIN = _alternation("begin")
 _CLAUSES = re.compile(
     r"\s*(?:;|\s[—–-]\s|—|\()\s*"
-    rf"|,?\s+(?:{_words('split')})\s*"
+    rf"|,?\s+(?:{_alternation('split')})\s*"
     rf"|,\s*(?:(?:and|so|then|und|y|et)\s+)?(?=(?:{_BEGIN})(?<!')\b|j')"
     r"|\s+(?:and\s+(?=(?:i|i'm|my|our|please|we)\b)|und\s+(?=(?:ich|mein|meine|wir|bitte)\b)"
     r"|y\s+(?=(?:yo|me|mi|soy|vivo|tengo|trabajo|hablo|prefiero|odio|no)\b)|et\s+(?=(?:je|mon|ma|nous)\b|j'))"
@@ -269,22 +284,22 @@ _GREETING = re.compile(
     r"(?=(?-i:[A-ZÄÖÜ])[\w-]+$)",
     re.IGNORECASE,
 )
-_LEAD_IN = re.compile(rf"(?:(?:{_words('lead')})(?: there| all| everyone)?\b[\s,:!–-]*)+", re.IGNORECASE)
+_LEAD_IN = re.compile(rf"(?:(?:{_alternation('lead')})(?: there| all| everyone)?\b[\s,:!–-]*)+", re.IGNORECASE)
 _TAKES_BACK = re.compile(
     r"(?:actually,? no|no,? wait|wait,? no|scratch that|correction|nein,? warte|quatsch|no,? espera|non,? attends?)\b",
     re.IGNORECASE,
 )
 _CORRECTS = re.compile(r"(?:\w+,? )??(?:not|nicht) ([\w-]+),? (?:but |sondern )?([\w-]+)", re.IGNORECASE)
-_POLITE = re.compile(rf"(?<![\s,])[\s,]++(?:{_words('polite')})$", re.IGNORECASE)
-_OPEN = re.compile(_words("open"), re.IGNORECASE)
-_REPORTED = re.compile(rf"\b(?:{_words('reported')})\b", re.IGNORECASE)
-_FOR_NOW = re.compile(rf"\b(?:{_words('now')})(?:\b|(?<='))", re.IGNORECASE)
+_POLITE = re.compile(rf"(?<![\s,])[\s,]++(?:{_alternation('polite')})$", re.IGNORECASE)
+_OPEN = re.compile(_alternation("open"), re.IGNORECASE)
+_REPORTED = re.compile(rf"\b(?:{_alternation('reported')})\b", re.IGNORECASE)
+_FOR_NOW = re.compile(rf"\b(?:{_alternation('now')})(?:\b|(?<='))", re.IGNORECASE)
 _SECRET = re.compile(
-    rf"\b(?:{_words('secret')})\b|(?:\d[ -]?){{8,}}|\b(?:sk|pk|ghp|key|xox[a-z])[-_][\w-]{{8,}}|\bAKIA\w{{12,}}",
+    rf"\b(?:{_alternation('secret')})\b|(?:\d[ -]?){{8,}}|\b(?:sk|pk|ghp|key|xox[a-z])[-_][\w-]{{8,}}|\bAKIA\w{{12,}}",
     re.IGNORECASE,
 )
 _DATE_DIGITS = re.compile(
-    r"\b(?:19|20)\d\d-[01]\d(?:-[0-3]\d)?(?:T?[ \d:.]{4,12}Z?)?\b|\b[0-3]?\d[-/. ][01]?\d[-/. ](?:19|20)\d\d\b"
+    r"\b(?:19|20)\d\d-[01]\d(?:-[0-3]\d)?(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b[0-3]?\d[-/. ][01]?\d[-/. ](?:19|20)\d\d\b"
     r"|\b(?:19|20)\d\d ?[-–] ?(?:19|20)\d\d\b"
 )
 _UNFIT = re.compile(r"[<>{}\[\]|\\\x00-\x1f\x7f]|https?://|www\.", re.IGNORECASE)
@@ -294,7 +309,7 @@ _NO_NAMES = frozenset(
     {"back", "maybe", "later", "now", "asap", "not"}
     | {canonical(word) for one in (*_TABLE.calendar.months, *_TABLE.calendar.weekdays) for word in one.split("|")}
 )
-_OF_THE_SPEAKER = re.compile(rf"\b(?:{_words('self')})", re.IGNORECASE)
+_OF_THE_SPEAKER = re.compile(rf"\b(?:{_alternation('self')})", re.IGNORECASE)
 _THIRD_PERSON = tuple(
     (re.compile(rf"\b{said}\b", re.IGNORECASE), told)
     for said, told in (
@@ -340,10 +355,10 @@ def statements_in(
             pause()
         if found and _TAKES_BACK.match(sentence):
             found.pop()
-        if found and (corrected := _corrected(found[-1][0], sentence)):
-            found[-1] = corrected, _read(corrected, at)
+        if found and (corrected := _correction(found[-1][0], sentence)):
+            found[-1] = corrected, _sentence_statements(corrected, at)
         else:
-            found.append((sentence, _read(sentence, at)))
+            found.append((sentence, _sentence_statements(sentence, at)))
     return [stated for _, statements in found for stated in statements]
 
 
@@ -352,7 +367,7 @@ def has_secret(text: str) -> bool:
     return _SECRET.search(_DATE_DIGITS.sub(" ", text)) is not None
 
 
-def _corrected(before: str, sentence: str) -> str | None:
+def _correction(before: str, sentence: str) -> str | None:
     """Return the sentence before with the word that "not Tuesday, Thursday" corrects, if it has that word."""
     found = _CORRECTS.fullmatch(sentence.strip(" .!"))
     if found is None or found[1] not in before.split():
@@ -419,9 +434,9 @@ def _sentences(text: str) -> Iterator[str]:
             yield sentence
 
 
-def _read(sentence: str, at: datetime | None) -> list[Statement]:
+def _sentence_statements(sentence: str, at: datetime | None) -> list[Statement]:
     """Return what a sentence states: nothing if it is a condition, reported or secret, only plans if it is for now."""
-    found = [one for clause in _clauses(sentence) for one in _stated(clause, at)]
+    found = [one for clause in _clauses(sentence) for one in _clause_statements(clause, at)]
     if not found or _OPEN.search(sentence) or _REPORTED.search(sentence) or has_secret(sentence):
         return []
     for_now = _FOR_NOW.search(sentence) is not None
@@ -442,62 +457,73 @@ def _clauses(sentence: str) -> Iterator[str]:
             yield said
 
 
-def _stated(clause: str, at: datetime | None) -> Iterator[tuple[Statement, bool]]:
+def _clause_statements(clause: str, at: datetime | None) -> Iterator[tuple[Statement, bool]]:
     """Yield what the first matching rule states, and the rules that add to it; and whether it is a plan."""
     done = False
     for rule in chain.from_iterable(rules_of(one) for one, opens in _OPENS.items() if opens.match(clause)):
         if done and not rule.row.also:
             continue
         found = rule.pattern.fullmatch(clause)
-        if found is not None:
-            done = done or not rule.row.also
-            if rule.row.attribute == "note" and (inner := list(_stated(found[1], at))):
-                yield from inner  # "remember that I live in Faro" is more than a note
-                continue
-            stated = _statement(rule, found, clause, at)
-            if stated is not None:
-                yield stated, rule.row.plan
+        if found is None or not _is_guarded(rule, held := _held(rule, found)):
+            continue
+        done = done or not rule.row.also
+        if rule.row.attribute == "note" and (inner := list(_clause_statements(found[1], at))):
+            yield from inner  # "remember that I live in Faro" is more than a note
+            continue
+        stated = _statement(rule, found, held, at)
+        if stated is not None:
+            yield stated, rule.row.plan
 
 
-def _statement(rule: Rule, found: re.Match[str], clause: str, at: datetime | None) -> Statement | None:
+def _held(rule: Rule, found: re.Match[str]) -> list[str]:
+    """Return the groups of a match that a line may contain, in the third person."""
+    named = set(found.re.groupindex.values())
+    groups = [group or "" for number, group in enumerate(found.groups(), 1) if number not in named]
+    return [_third_person(group) if rule.language == "en" else group.rstrip(" ,.;:!") for group in groups]
+
+
+def _is_guarded(rule: Rule, held: list[str]) -> bool:
+    """Return whether nouns are known ones, and names not other words with a capital."""
+    of_noun = rule.row.attribute.startswith("{0}")
+    if of_noun and _plain(held[0]) not in _NOUNS:
+        return False
+    names = [_ARTICLE.sub("", group, count=1) for group in (held[1:] if of_noun else held)]
+    if any(guard.match(name) for guard in rule.guards for name in names):
+        return False
+    return not rule.guards or not _CALENDAR_WORDS.search(names[-1] if names else "")
+
+
+def _statement(rule: Rule, found: re.Match[str], held: list[str], at: datetime | None) -> Statement | None:
     """Return what a rule makes of its match, or None where the words do not fit."""
     row = rule.row
-    named = set(found.re.groupindex.values())
-    english = rule.language == "en"
-    held = [
-        _third_person(group or "") if english else (group or "").rstrip(" ,.;:!")
-        for number, group in enumerate(found.groups(), 1)
-        if number not in named
-    ]
     whole = " ".join(held)
     if not whole.strip() or len(whole) > LONGEST_VALUE or _UNFIT.search(whole):
         return None
-    if not english and not row.verbatim and _OF_THE_SPEAKER.search(whole):
+    if rule.language != "en" and not row.verbatim and _OF_THE_SPEAKER.search(whole):
         return None
     naming = row.attribute in _NAMING or row.attribute.startswith("{0}")
-    if naming and (clause.isupper() or canonical(held[-1]) in _NO_NAMES):
+    if naming and (found.string.isupper() or canonical(held[-1]) in _NO_NAMES):
         return None
     when = next((said for said in found.groupdict().values() if said), "")
     moment = _moment(when, at, ahead=row.plan) if when else None
     if row.plan and (moment is None or (at is not None and moment.date < at - timedelta(days=1))):
         return None
     told = {"when": f"{_until(when)}{moment.text}"} if row.plan and moment else {}
-    nouns = [_NOUNS.get(_core(group), (_core(group), False)) for group in held]
+    text = " ".join(rule.line.format(*held, **told).split())
     object_ = row.object.format(*held, **told) if row.object else held[-1]
+    about = row.about.format(*held)
     if row.date:
         day = _day(held[-1])
         if day is None:
             return None
         object_ = day
-    text = " ".join(rule.line.format(*held, **told).split())
-    text = text[:1].upper() + text[1:]
-    about = row.about.format(*held)
     if row.versus:
         object_ = text[text.find(held[0]) :]
-        sides = [_core(side) for side in _VERSUS.split(object_)]
+        sides = [_plain(side) for side in _VERSUS.split(object_)]
         about = " / ".join(sorted(sides)) if len(sides) == 2 else ""
+    nouns = [_NOUNS.get(_plain(group), (_plain(group), False)) for group in held]
     return Statement(
-        text=text,
+        text=text[:1].upper() + text[1:],
         attribute=row.attribute.format(*(name for name, _ in nouns)),
         object=" ".join(object_.split()),
         single=row.single or (row.attribute == "{0}" and nouns[0][1]),
@@ -581,14 +607,14 @@ def _moment(said: str, at: datetime | None, *, ahead: bool) -> _Moment | None:
         return None
     for name, pattern in _RELATIVE:
         if pattern.search(said):
-            return _shifted(at, name[:-2], int(name[-2:]))
+            return _start_of_unit(at, name[:-2], int(name[-2:]))
     for unit, pattern in _AGO:
         if found := pattern.search(said):
             number = found["count"] or found["past"]
-            return _shifted(at, unit, -int(number) if number.isdigit() else -_COUNTS[canonical(number)])
+            return _start_of_unit(at, unit, -int(number) if number.isdigit() else -_COUNTS[canonical(number)])
     if found := _WEEKDAY.search(said):
         days = (_WEEKDAYS[canonical(found[0])] - at.isoweekday()) % 7
-        return _shifted(at, "day", days or 7) if ahead else _shifted(at, "day", days - 7)
+        return _start_of_unit(at, "day", days or 7) if ahead else _start_of_unit(at, "day", days - 7)
     return None
 
 
@@ -617,7 +643,7 @@ def _date(parts: dict[str, str | None], at: datetime | None, ahead: bool) -> _Mo
     return _Moment(date, f"{date:%Y-%m-%d}" if day else f"{date:%Y-%m}" if month else f"{date:%Y}")
 
 
-def _shifted(at: datetime, unit: str, number: int) -> _Moment | None:
+def _start_of_unit(at: datetime, unit: str, number: int) -> _Moment | None:
     """Return the beginning of the unit that is so far from a moment."""
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
     try:
