@@ -1511,6 +1511,7 @@ def test_what_looks_like_a_secret_and_what_is_a_date() -> None:
         "+351 912 345 678",
         "sk-abcdef0123456789",
         "AKIAABCDEFGHIJKLMNOP",
+        "on 2026-04-18 12345678",
         "mein Passwort",
         "mi contraseña",
         "mon mot de passe",
@@ -1520,6 +1521,13 @@ def test_what_looks_like_a_secret_and_what_is_a_date() -> None:
         assert not has_secret(plain), plain
     [note] = statements_in("Remember that Globex legal approved the DPA on 2026-04-18.")
     assert note.attribute == "note" and "2026-04-18" in note.text
+
+
+def test_a_full_stop_ends_a_sentence_but_not_behind_the_number_of_a_day() -> None:
+    assert [one.attribute for one in statements_in("I'm 34. My name is Jo.")] == ["age", "name"]
+    birthday, place = statements_in("Mein Geburtstag ist am 12. März. Ich wohne in Ulm.")
+    assert (birthday.value, place.value) == ("03-12", "ulm")
+    assert [one.attribute for one in statements_in("I was born in 1990. May I ask?")] == ["birth year"]
 
 
 def test_a_correction_changes_the_sentence_before() -> None:
