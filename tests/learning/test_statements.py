@@ -846,7 +846,6 @@ HELD_OUT = {
     "I live in Ghent with my cat.": [("Lives in Ghent", "place", "ghent")],
     "I moved here from Peru, and I live in Antwerp now.": [("Lives in Antwerp", "place", "antwerp")],
     "I've worked for Philips since 2015.": [("Works at Philips", "employer", "philips")],
-    "I'm an architect by training.": [("Works as an architect by training", "role", "architect by training")],
     "I have a peanut allergy.": [("Has a peanut allergy", "allergy:peanut", "peanut")],
     "I love hiking in the mountains.": [
         ("Likes hiking in the mountains", "liking:hiking in the mountains", "hiking in the mountains")

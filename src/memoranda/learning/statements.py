@@ -177,7 +177,7 @@ _NOUNS = {canonical(word): (name, noun.one) for name, noun in _TABLE.nouns.items
 # Guards are looked up after a match: as parts of every pattern, they would take seconds to compile.
 _CALENDAR_WORDS = re.compile(rf"\b(?:{_BREAK.sub('', _TABLE.guards['calendar'])})\b", re.IGNORECASE)
 _GUARDS = {
-    name: re.compile(rf"(?:{_BREAK.sub('', words)})\b", re.IGNORECASE)
+    name: re.compile(rf"^(?:{_BREAK.sub('', words)})\b", re.IGNORECASE)
     for name, words in _TABLE.guards.items()
     if name != "calendar"
 }
