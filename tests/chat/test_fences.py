@@ -136,14 +136,15 @@ def test_what_nobody_sees_is_written_out_in_a_prompt_and_comes_back(
     hidden = "\u202e\U000e006f\U000e0062\U000e0065\u200b\ufe0f"
     text = f"- heather {hidden} \u0645\u06cc\u200c\u062e\u0648\u0627 👩\u200d🌾 &#x200B; &#x41;"
     write("core", text)
-    write("archival", text)
+    line = text.replace("heather", "Lavender beside the heather by the well")
+    write("archival", line)
     prompt = preview(memory, gardener, "heather?", user="ada", memory_policy={"archival_mode": "auto"})
-    for shown, wrapper in (
-        ("<user_memory>" + prompt.system.split("<user_memory>")[1], "user_memory"),
-        (prompt.reminders, "system_reminders"),
+    for shown, wrapper, said in (
+        ("<user_memory>" + prompt.system.split("<user_memory>")[1], "user_memory", text),
+        (prompt.reminders, "system_reminders", line),
     ):
         assert not set(hidden) & set(shown)
         assert "&#x202E;&#xE006F;" in shown and "\u0645\u06cc\u200c\u062e\u0648\u0627 👩\u200d🌾" in shown
-        assert [one[2] for one in read_back(shown, wrapper)] == [text]
+        assert [one[2] for one in read_back(shown, wrapper)] == [said]
     stored = memory.scope(user="ada").blocks.get("core")
     assert stored is not None and stored.content == text

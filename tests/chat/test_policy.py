@@ -21,7 +21,11 @@ DEFAULTS: dict[str, Any] = {
 
 def test_p9_an_omitted_policy_is_the_defaults_and_a_partial_one_is_filled_with_them() -> None:
     default = MemoryPolicy()
-    assert {name: getattr(default, name) for name in MemoryPolicy.__struct_fields__} == DEFAULTS
+    assert {name: getattr(default, name) for name in MemoryPolicy.__struct_fields__} == {
+        **DEFAULTS,
+        "definitions": (),
+        "collections": (),
+    }
     assert policy_for(None, default) == policy_for({}, default) == policy_for(DEFAULTS, default) == default
     partial = policy_for({"archival_mode": "auto"}, default)
     assert partial == MemoryPolicy(archival_mode="auto")

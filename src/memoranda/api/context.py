@@ -81,10 +81,7 @@ def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens
         fact = facts.get((scope, definition.slug))
         if fact is not None:
             draft.add(_record_item(fact, definition))
-    if plan.lines is not None:
-        for match in perform(plan.lines):
-            draft.add(_line_item(match, plan.lines))
-    if plan.limit and plan.searches:
+    if plan.limit and (plan.searches or plan.lines is not None):
         draft.add_matches(_pages(plan, perform))
     return draft.context()
 
@@ -157,23 +154,27 @@ def _facts(plan: ContextPlan, perform: Perform, draft: _Draft) -> dict[tuple[Sco
     return {place: fact for place, fact in zip(wanted, found, strict=True) if fact is not None}
 
 
-def _pages(plan: ContextPlan, perform: Perform) -> Iterator[list[Match]]:
+def _pages(plan: ContextPlan, perform: Perform) -> Iterator[list[ContextItem]]:
     """Yield matches, best first, in pages that grow: most contexts need only the first."""
+    lines: list[BlockMatch] = [] if plan.lines is None else perform(plan.lines)
+    found = [_line_item(match, plan.lines) for match in lines if plan.lines is not None]
     offset = 0
     for size in (2 * plan.limit, *_PAGES):
-        found: list[Match] = []
         for search in plan.searches:
             recalled: Recalled = perform(msgspec.structs.replace(search, offset=offset, limit=size))
-            found += [match for match in recalled if _is_near(match, plan.threshold)]
-        if len(plan.searches) > 1:
-            found.sort(key=lambda match: -match.score)
+            found += [_match_item(match) for match in recalled if is_near(match, plan.threshold)]
+        if len(plan.searches) + (plan.lines is not None) > 1:
+            found.sort(key=lambda item: -(item.score or 0.0))
         if not found:
             return
         yield found
-        offset += size
+        if not plan.searches:
+            return
+        found, offset = [], offset + size
 
 
-def _is_near(match: Match, threshold: float | None) -> bool:
+def is_near(match: Match, threshold: float | None) -> bool:
+    """Return whether a match is good enough to be told."""
     if threshold is not None:
         return match.score >= threshold
     return bool(match.why.matched) or match.score >= _NEAR
@@ -214,7 +215,7 @@ class _Draft:
         self.leave(item.ref, item.kind, "budget")
         return False
 
-    def add_matches(self, pages: Iterable[list[Match]]) -> None:
+    def add_matches(self, pages: Iterable[list[ContextItem]]) -> None:
         """Add matches until there are enough, at most a third of the budget from one origin if there are several."""
         taken = 0
         by_origin: Counter[str] = Counter()
@@ -223,14 +224,14 @@ class _Draft:
         shown = {item.ref for item in self._items}
         for page in pages:
             passed_over = 0
-            for match in page:
-                if match.ref in shown:
+            for item in page:
+                if item.ref in shown:
                     continue
-                origin = _origin_of(match)
+                origin = _origin_of(item)
                 if taken == most or not self._has_room:
-                    self.leave(match.ref, match.kind, "limit" if taken == most else "budget")
-                elif self._is_said(item := _match_item(match)):
-                    self.leave(match.ref, match.kind, "duplicate")
+                    self.leave(item.ref, item.kind, "limit" if taken == most else "budget")
+                elif self._is_said(item):
+                    self.leave(item.ref, item.kind, "duplicate")
                     passed_over += 1
                 elif budget is not None and origin and by_origin[origin] + self._cost(render_item(item)) > budget // 3:
                     waiting.append(item)
@@ -299,9 +300,9 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text.casefold()))
 
 
-def _origin_of(match: Match) -> str:
+def _origin_of(item: ContextItem) -> str:
     """Return the source of a match, or its conversation; empty for what was written without one."""
-    return match.origin.source or (str(match.metadata.get("thread", "")) if match.kind == "message" else "")
+    return item.origin.source or (item.source if item.kind == "message" else "")
 
 
 def _fact_ref(scope: Scope, key: str) -> str:

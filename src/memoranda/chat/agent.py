@@ -12,6 +12,7 @@ import msgspec
 
 from memoranda.agent.conversation import ToolFailed
 from memoranda.agent.models import ToolSpec
+from memoranda.api.arguments import check_collection
 from memoranda.errors import Hint, InvalidDefinition, InvalidValue, LimitExceeded, UsageError
 from memoranda.lang.python_functions import ConversionError, Parameter, convert, json_value, parameters_of, schemas_of
 from memoranda.model.block import check_lines
@@ -19,6 +20,7 @@ from memoranda.model.limits import check_count
 from memoranda.model.names import require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, words_of
+from memoranda.runs.records import UPDATE_MEMORY
 
 ArchivalMode = Literal["tool_only", "auto", "off"]
 _MODES = get_args(ArchivalMode)
@@ -39,6 +41,10 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Minimum score of a line; None shows every line that shares a word with the message."""
     include_user_core: bool = True
     include_agent_core: bool = True
+    definitions: tuple[str, ...] = ()
+    """Slugs of memory definitions: their records are shown, and the model may update them."""
+    collections: tuple[str, ...] = ()
+    """Collections that are searched beside the archival blocks: `kb`, or `project:atlas#kb` in another scope."""
 
     def __post_init__(self) -> None:
         """Reject invalid values."""
@@ -51,6 +57,28 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("include_user_core", "include_agent_core"):
             if type(value := getattr(self, name)) is not bool:
                 raise _policy_error(name, value, "Pass True or False")
+        for name in ("definitions", "collections"):
+            msgspec.structs.force_setattr(self, name, _names(name, getattr(self, name)))
+
+    def mounted_collections(self, own: Scope) -> tuple[tuple[Scope, str], ...]:
+        """Return the collections that are searched, each with its scope: the agent's own unless it names another.
+
+        >>> MemoryPolicy(collections=("kb", "project:atlas#kb")).mounted_collections(Scope.of(user="ada"))[1][0].path
+        'project:atlas'
+        """
+        found: list[tuple[Scope, str]] = []
+        for mount in self.collections:
+            place, mark, name = mount.rpartition("#")
+            found.append((Scope.named(place, tenant=own.tenant) if mark else own, check_collection(name)))
+        return tuple(found)
+
+
+def _names(field: str, given: object) -> tuple[str, ...]:
+    """Return a list of names as a tuple, or raise UsageError."""
+    names: list[Any] = [*cast("list[Any]", given)] if type(given) in (list, tuple) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise _policy_error(field, given, "Pass a list of names")
+    return tuple(names)
 
 
 def policy_for(given: MemoryPolicy | Mapping[str, Any] | None, default: MemoryPolicy) -> MemoryPolicy:
@@ -78,10 +106,12 @@ def _policy_error(field: str, value: object, hint: str) -> UsageError:
     return UsageError(f"{quote(value)} cannot be the `{field}` of a memory policy", hint=hint, path=field, value=value)
 
 
-UPDATE_MEMORY = "update_memory"
-"""The tool with which an agent writes memory blocks."""
+UPDATE_BLOCK = "update_memory_block"
+"""The tool with which an agent writes memory blocks, if `update_memory` is the one for records."""
 RECALL_MEMORY = "recall_memory"
-"""The tool with which an agent searches archival memory."""
+"""The tool with which an agent searches memory."""
+TOOL_NAMES = (UPDATE_MEMORY, UPDATE_BLOCK, RECALL_MEMORY)
+"""The names of all memory tools."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -217,7 +247,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         check_count("number of tokens", self.max_tokens, least=1)
         timed = type(self.timeout) in (int, float) and math.isfinite(self.timeout) and self.timeout > 0
         _check(self, "timeout", timed, "Pass seconds")
-        _refuse_duplicates([*(one.name for one in self.tools), *((UPDATE_MEMORY, RECALL_MEMORY) * self.memory_tools)])
+        _refuse_duplicates([*(one.name for one in self.tools), *(TOOL_NAMES * self.memory_tools)])
 
 
 def _check(agent: Agent, field: str, fits: bool, hint: str) -> None:
@@ -228,7 +258,7 @@ def _check(agent: Agent, field: str, fits: bool, hint: str) -> None:
 
 def _refuse_duplicates(names: list[str]) -> None:
     twin = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twin in (UPDATE_MEMORY, RECALL_MEMORY):
+    if twin in TOOL_NAMES:
         raise UsageError(
             f"a tool is called {quote(twin)}, the name of a memory tool",
             hint=("Give yours another name", Hint("python", "Pass memory_tools=False")),

@@ -12,13 +12,14 @@ import msgspec
 
 from memoranda.agent.models import Ask, Said, ToolCall, ToolSpec
 from memoranda.agent.prompt import MEMORY_NOTICE, escape, wrap
-from memoranda.api.context import ContextPlan, build_context, render_item, render_items
+from memoranda.api.context import ContextPlan, build_context, mounted_records, render_item, render_items
 from memoranda.api.memory import Memory
 from memoranda.chat.agent import Agent, MemoryPolicy, policy_for
 from memoranda.chat.conversation import INTERRUPTED, History, Part, read_history
-from memoranda.chat.memory_blocks import MEMORY_TOOLS, Seen
+from memoranda.chat.memory_tools import Mounts, Seen, tools_for
 from memoranda.chat.open_turn import ensure_agent
 from memoranda.engine.blocks import RecallBlocks
+from memoranda.engine.recall import RecallAll
 from memoranda.errors import InvalidValue, LimitExceeded
 from memoranda.model.block import BlockScope
 from memoranda.model.limits import larger_limit
@@ -109,10 +110,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assembled(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt, and the memory blocks that it shows."""
+    """A prompt, the memory blocks that it shows, and what is mounted beside them."""
 
     prompt: Prompt
     seen: Seen
+    mounts: Mounts
 
 
 def preview(
@@ -152,24 +154,38 @@ def assemble(
         core["user"] = mine
     if policy.include_agent_core:
         core["agent"] = ours
+    mounts = Mounts(
+        records=mounted_records(ours, policy.definitions, memory.perform),
+        collections=policy.mounted_collections(ours),
+    )
     said = messages_of(history.parts)
     lines: RecallBlocks | None = None
+    searches: tuple[RecallAll, ...] = ()
     if message is not None:
         said = (*said, Said("user", message))
         if policy.archival_mode == "auto":
             limit, least = policy.archival_limit, policy.archival_min_score
             lines = RecallBlocks(scope=mine, query=message, agent=agent.id, limit=limit, min_score=least)
-    plan = ContextPlan(scope=ours, core=tuple(core.values()), lines=lines)
+            searches = mounts.searches(message)
+    plan = ContextPlan(
+        scope=ours,
+        core=tuple(core.values()),
+        records=mounts.records,
+        lines=lines,
+        searches=searches,
+        limit=policy.archival_limit,
+        threshold=policy.archival_min_score,
+    )
     context = build_context(plan, memory.perform)
     shown = render_items([item for item in context.items if item.score is None])
     reminded = wrap("system_reminders", [render_item(item) for item in context.items if item.score is not None])
-    tools = (*(tool.spec for tool in agent.tools), *(MEMORY_TOOLS if agent.memory_tools else ()))
+    tools = (*(tool.spec for tool in agent.tools), *(tools_for(mounts) if agent.memory_tools else ()))
     system = "\n\n".join(part for part in (agent.instructions, MEMORY_NOTICE, shown) if part)
     prompt = Prompt(system=system, messages=said, reminders=reminded, tools=tools, token_estimate=0)
     prompt = msgspec.structs.replace(prompt, token_estimate=_estimate(prompt))
     stamps = {item.scope: item.updated_at for item in context.items if item.kind == "core"}
     seen: Seen = {("core", owner): stamps.get(scope) for owner, scope in core.items()}
-    return Assembled(prompt=prompt, seen=seen)
+    return Assembled(prompt=prompt, seen=seen, mounts=mounts)
 
 
 def ask_of(agent: Agent, prompt: Prompt) -> Ask:

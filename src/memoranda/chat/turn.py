@@ -26,9 +26,9 @@ from memoranda.agent.conversation import CORRECTIONS, Conversation, Heard, ToolF
 from memoranda.agent.models import Ask, Model, Said
 from memoranda.agent.prompt import data_fence
 from memoranda.api.memory import Memory
-from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY, Agent, MemoryPolicy, policy_for
+from memoranda.chat.agent import TOOL_NAMES, Agent, MemoryPolicy, policy_for
 from memoranda.chat.conversation import Draft, Part, Usage, read_history, source_label
-from memoranda.chat.memory_blocks import MemoryTools
+from memoranda.chat.memory_tools import MemoryTools
 from memoranda.chat.open_turn import Answered, OpenTurn, add_summary, begin_turn, find_answer
 from memoranda.chat.prompt import Assembled, ask_of, assemble, check_message, newest_summary
 from memoranda.errors import Conflict, MemorandaError, ModelError, ModelFailed, ModelUnavailable
@@ -185,6 +185,7 @@ class _Run:
             user=place.user,
             agent_id=agent.id,
             seen=assembled.seen,
+            mounts=assembled.mounts,
             source=source_label(place.conversation_id, turn.parts[0].seq),
         )
 
@@ -381,7 +382,6 @@ KEPT_TURNS = 10
 
 _LONGEST_TEXT = 4_000
 _LONGEST_SUMMARY = 8_000
-_MEMORY_TOOLS = (UPDATE_MEMORY, RECALL_MEMORY)
 _INSTRUCTIONS = (
     "You keep the notes of a conversation between a user and an agent, for the agent to go on with when it no longer "
     "sees the beginning. Write what was asked, said, decided and done, and what is still open; keep names, numbers and "
@@ -442,4 +442,4 @@ def _last_covered(parts: Sequence[Part]) -> int | None:
 
 
 def _is_summarised(part: Part) -> bool:
-    return part.kind not in ("system_event", "reminders") and part.tool not in _MEMORY_TOOLS
+    return part.kind not in ("system_event", "reminders") and part.tool not in TOOL_NAMES

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from memoranda.chat.agent import UPDATE_MEMORY
-from memoranda.chat.memory_blocks import MEMORY_TOOLS
+from memoranda.chat.memory_tools import MEMORY_TOOLS
 from memoranda.model.block import BlockScope, BlockType, key_of
 from memoranda.model.entry import NOTES, Kind
 from memoranda.model.scope import SHARED

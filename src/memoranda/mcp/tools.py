@@ -9,7 +9,7 @@ import msgspec
 
 from memoranda.agent.prompt import MEMORY_NOTICE
 from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY
-from memoranda.chat.memory_blocks import MEMORY_TOOLS
+from memoranda.chat.memory_tools import MEMORY_TOOLS
 from memoranda.errors import Conflict, NotFound
 from memoranda.mcp import arguments
 from memoranda.mcp.backends import ANSWER_BYTES, Backend

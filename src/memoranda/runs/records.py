@@ -266,6 +266,7 @@ def load_memory(
     workflow: str | None = None,
     thread: str | None = None,
     run: str | None = None,
+    agent: str | None = None,
     on_invalid: OnInvalid = "raise",
 ) -> WorkingMemory:
     """Return the working memory of a run: the records of all global definitions and of those named, and its blocks.
@@ -288,7 +289,7 @@ def load_memory(
         raise UsageError(
             f"{quote(on_invalid)} is not a valid `on_invalid`", hint=Hint("python", 'Use on_invalid="raise" or "skip"')
         )
-    ids = {"user": owner, "workflow": workflow, "thread": thread, "run": run}
+    ids = {"user": owner, "workflow": workflow, "thread": thread, "run": run, "agent": agent}
     present = {kind: id for kind, id in ids.items() if id is not None}
     home = Scope.of(tenant=memory.tenant, user=owner)
     named = list(definition_ids)

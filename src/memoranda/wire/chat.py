@@ -23,6 +23,10 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     archival_min_score: float | msgspec.UnsetType | None = msgspec.UNSET
     include_user_core: bool | msgspec.UnsetType = msgspec.UNSET
     include_agent_core: bool | msgspec.UnsetType = msgspec.UNSET
+    definitions: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Slugs of memory definitions whose records are shown, and may be updated."""
+    collections: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Collections that are searched too: `kb`, or `project:atlas#kb`."""
 
     def __post_init__(self) -> None:
         """Check the limit with the engine's own error."""

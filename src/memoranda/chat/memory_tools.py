@@ -15,8 +15,11 @@ from memoranda.agent.conversation import ToolFailed
 from memoranda.agent.models import ToolSpec
 from memoranda.agent.prompt import escape, unescape
 from memoranda.api.blocks import Blocks
+from memoranda.api.context import is_near
 from memoranda.api.memory import Memory
-from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY
+from memoranda.chat.agent import RECALL_MEMORY, UPDATE_BLOCK
+from memoranda.engine.memory_index import plain_text
+from memoranda.engine.recall import RecallAll
 from memoranda.errors import Conflict, Refused, UsageError
 from memoranda.model.block import (
     ARCHIVAL_CHARACTERS,
@@ -31,6 +34,10 @@ from memoranda.model.block import (
     check_block_scope,
     key_of,
 )
+from memoranda.model.definition import Definition
+from memoranda.model.entry import Match, Recalled
+from memoranda.model.scope import Scope
+from memoranda.runs.records import UPDATE_MEMORY, load_memory, update_records, update_tool
 
 Seen = dict[tuple[BlockType, BlockScope], datetime | None]
 """The timestamp of each block that a model has seen; None if it has seen that the block does not exist."""
@@ -63,7 +70,8 @@ _UPDATE = ToolSpec(
 )
 _RECALL = ToolSpec(
     RECALL_MEMORY,
-    "Search archival memory about the user: lines that have words of the query, best first. An empty query lists all.",
+    "Search archival memory about the user, and the collections that you were given, best first. An empty query lists "
+    "all lines.",
     {
         "type": "object",
         "properties": {
@@ -75,7 +83,26 @@ _RECALL = ToolSpec(
     },
 )
 MEMORY_TOOLS = (_UPDATE, _RECALL)
-"""The memory tools as a model sees them."""
+"""The memory tools as a model sees them, if nothing is mounted."""
+
+
+class Mounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent sees beside memory blocks: records, and collections that it searches."""
+
+    records: tuple[tuple[Definition, Scope], ...] = ()
+    collections: tuple[tuple[Scope, str], ...] = ()
+
+    def searches(self, query: str) -> tuple[RecallAll, ...]:
+        """Return what searches the collections for a query."""
+        return tuple(RecallAll(scope=scope, query=query, collections=(name,)) for scope, name in self.collections)
+
+
+def tools_for(mounts: Mounts) -> tuple[ToolSpec, ...]:
+    """Return the memory tools; with records mounted, `update_memory` is for them, and blocks have their own."""
+    update = update_tool(definition for definition, _ in mounts.records)
+    if update is None:
+        return MEMORY_TOOLS
+    return (update, msgspec.structs.replace(_UPDATE, name=UPDATE_BLOCK), _RECALL)
 
 
 class _Update(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,9 +119,15 @@ class _Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MemoryTools:
     """The memory tools of one agent for one user, in one run."""
 
-    def __init__(self, memory: Memory, *, user: str, agent_id: str, seen: Seen, source: str) -> None:
-        """Take the blocks that the prompt showed, and the label of the source for the block history."""
+    def __init__(
+        self, memory: Memory, *, user: str, agent_id: str, seen: Seen, source: str, mounts: Mounts | None = None
+    ) -> None:
+        """Take the blocks that the prompt showed, what is mounted, and the label of the source for the history."""
         through = memory.through(_DOOR)
+        self._memory = through
+        self._owner = user
+        self._agent = agent_id
+        self._mounts = mounts or Mounts()
         self._blocks: dict[BlockScope, Blocks] = {
             "user": through.scope(user=user).blocks,
             "agent": through.scope(user=user, agent=agent_id).blocks,
@@ -105,7 +138,9 @@ class MemoryTools:
     def call(self, name: str, arguments: dict[str, Any]) -> Any:
         """Return the result of a call; raise ToolFailed with a message for the model."""
         try:
-            if name == UPDATE_MEMORY:
+            if name == UPDATE_MEMORY and self._mounts.records:
+                return self._update_records(arguments)
+            if name in (UPDATE_MEMORY, UPDATE_BLOCK):
                 _check_place(arguments)
                 return self._update(msgspec.convert(arguments, _Update))
             return self._recall(msgspec.convert(arguments, _Recall))
@@ -145,19 +180,42 @@ class MemoryTools:
             else {"content": escape(current.content), "updated_at": current.updated_at.isoformat()},
         }
 
+    def _update_records(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Write the records that are mounted, all or nothing."""
+        slugs = [definition.slug for definition, _ in self._mounts.records]
+        ids = [definition.id for definition, _ in self._mounts.records]
+        working = load_memory(self._memory, owner=self._owner, agent=self._agent, definition_ids=ids, on_invalid="skip")
+        return {"memory": update_records(working, slugs, arguments)}
+
     def _recall(self, asked: _Recall) -> dict[str, Any]:
-        found = self._blocks["agent"].recall(asked.query, limit=asked.limit)
-        return {
-            "memories": [
+        found: list[tuple[float, dict[str, Any]]] = [
+            (
+                match.score,
                 {
                     "content": escape(match.content),
                     "scope": match.scope,
                     "line_number": match.line_number,
                     "updated_at": match.updated_at.isoformat(),
-                }
-                for match in found
-            ]
-        }
+                },
+            )
+            for match in self._blocks["agent"].recall(asked.query, limit=asked.limit)
+        ]
+        for search in self._mounts.searches(asked.query):
+            matches: Recalled = self._memory.perform(msgspec.structs.replace(search, limit=asked.limit))
+            found += [(match.score, _entry(match)) for match in matches if is_near(match, None)]
+        if self._mounts.collections and asked.query.strip():
+            found.sort(key=lambda one: -one[0])
+        return {"memories": [memory for _, memory in found[: asked.limit]]}
+
+
+def _entry(match: Match) -> dict[str, Any]:
+    content = match.content if isinstance(match.content, str) else plain_text(match.content)
+    return {
+        "content": escape(content),
+        "source": match.collection,
+        "scope": str(match.scope),
+        "updated_at": match.updated_at.isoformat(),
+    }
 
 
 def _check_place(arguments: dict[str, Any]) -> None:
