@@ -15,7 +15,7 @@ happened.
 from typing import TYPE_CHECKING, Any
 
 from memoranda.api.memory import Memory, open
-from memoranda.api.scoped import Batch, ScopedMemory
+from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.errors import (
     ActionFailed,
@@ -64,7 +64,19 @@ from memoranda.errors import (
 from memoranda.model.block import Block, BlockMatch
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
-from memoranda.model.entry import Calibration, Collection, Entry, Holding, Match, Recalled, Remembered, Why
+from memoranda.model.entry import (
+    Calibration,
+    Collection,
+    Entry,
+    Forgotten,
+    Holding,
+    Match,
+    Recalled,
+    Remembered,
+    Restored,
+    Superseded,
+    Why,
+)
 from memoranda.model.event import Anchor, Event, RunEvent, RunSummary, RunVerification, Verification
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.limits import Limits
@@ -107,6 +119,7 @@ __all__ = [
     "Event",
     "Fact",
     "ForeignDatabase",
+    "Forgotten",
     "Full",
     "Grant",
     "Holding",
@@ -141,6 +154,7 @@ __all__ = [
     "Receipt",
     "Refused",
     "Remembered",
+    "Restored",
     "Revision",
     "Rule",
     "RunEvent",
@@ -150,9 +164,11 @@ __all__ = [
     "SchemaViolation",
     "Scope",
     "ScopeEnded",
+    "ScopedBatch",
     "ScopedMemory",
     "SourceError",
     "StorageError",
+    "Superseded",
     "Swept",
     "Unauthenticated",
     "Unavailable",

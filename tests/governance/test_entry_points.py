@@ -49,8 +49,11 @@ MUTATING = {
     "ScopedMemory.remember_many": "remember",
     "ScopedMemory.remember_text": "remember",
     "ScopedMemory.learn": "learn",
+    "ScopedMemory.supersede": "supersede",
     "ScopedMemory.forget": "forget",
+    "ScopedMemory.undo": "undo",
     "Batch.__exit__": "write_facts",
+    "ScopedBatch.__exit__": "write_batch",
     "Blocks.update": "set_fact",
     "Blocks.delete": "delete_fact",
     "Blocks.undo": "set_fact",
@@ -84,6 +87,10 @@ HARMLESS = {
     "ScopedMemory.recall",
     "ScopedMemory.context",
     "ScopedMemory.entries",
+    "ScopedMemory.entry",
+    "ScopedMemory.entry_history",
+    "ScopedMemory.namespaces",
+    "ScopedMemory.batch",
     "Blocks.get",
     "Blocks.list",
     "Blocks.recall",
@@ -92,6 +99,12 @@ HARMLESS = {
     "Collections.compare",
     "Batch.set",
     "Batch.delete",
+    "Batch.remember",
+    "Batch.forget",
+    "ScopedBatch.set",
+    "ScopedBatch.delete",
+    "ScopedBatch.remember",
+    "ScopedBatch.forget",
     "Definitions.list",
     "Definitions.get",
     "Definitions.records",
@@ -110,6 +123,7 @@ HARMLESS = {
     "Memory.scope",
     "Memory.at",
     "Memory.batch",
+    "Memory.scopes",
     "Memory.acting_as",
     "Memory.in_tenant",
     "Memory.narrowed",
@@ -231,7 +245,8 @@ forget list_blocks recall_blocks read_collections delete_collection compare_embe
 reembed_entries end_reembedding start_session end_scope read_definitions read_records create_definition
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
-export import recall_all learn read_statements read_contract
+export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
+list_namespaces list_scopes
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}
@@ -248,6 +263,7 @@ def public_methods() -> set[str]:
     classes = [
         scoped.ScopedMemory,
         batch.Batch,
+        batch.ScopedBatch,
         blocks.Blocks,
         collections.Collections,
         definitions.Definitions,
@@ -385,6 +401,21 @@ def forget(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> N
     memory.scope(user="ada").forget(known.id, collection="notes")
 
 
+def supersede(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    known = owner.scope(user="ada").remember("Ada has a cat.", collection="notes")
+    memory.scope(user="ada").supersede(known.ref, "Ada has two cats.")
+
+
+def undo_forget(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    known = owner.scope(user="ada").remember("Ada has a dog.", collection="notes")
+    memory.scope(user="ada").undo(owner.scope(user="ada").forget(known.ref))
+
+
+def send_entries(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    with memory.scope(user="ada").batch() as writes:
+        writes.remember("Ada plays go.", collection="notes")
+
+
 def ensure_collection(owner: memoranda.Memory, name: str) -> str:
     owner.scope(user="ada").remember("Ada has a cat.", collection=name)
     return name
@@ -413,8 +444,11 @@ ATTEMPTS = {
     "ScopedMemory.remember_many": remember_many,
     "ScopedMemory.remember_text": remember_text,
     "ScopedMemory.learn": lambda memory, owner, folder: memory.scope(user="ada").learn("I live in Porto."),
+    "ScopedMemory.supersede": supersede,
     "ScopedMemory.forget": forget,
+    "ScopedMemory.undo": undo_forget,
     "Batch.__exit__": send_batch,
+    "ScopedBatch.__exit__": send_entries,
     "Blocks.update": lambda memory, owner, folder: memory.scope(user="ada").blocks.update(
         "core", "- Plays chess", expected_updated_at=None
     ),

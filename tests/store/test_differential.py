@@ -247,6 +247,7 @@ def everything(rows: Any) -> dict[Any, Any]:
             "approvals": rows.scan(Approval, tenant),
             "approval": [rows.get(Approval, tenant, id) for id in ("1", "2")],
             "usage": [rows.usage(tenant, actor, window) for actor in ("x", "y") for window in WINDOWS],
+            "scopes": [rows.scopes(tenant, prefix=prefix) for prefix in ("", "user:a", "x")],
             "head": rows.head(tenant),
             "events": list(rows.events(tenant)),
             "some events": [list(rows.events(tenant, start=start, limit=2)) for start in (1, 2, 3)],

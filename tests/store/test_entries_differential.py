@@ -205,6 +205,12 @@ def everything(rows: Any) -> dict[Any, Any]:
             "states": [
                 rows.shelf_states(Scope(tenant, path), below=below) for path in PATHS for below in (False, True)
             ],
+            "scopes": [
+                rows.scopes(tenant, prefix=prefix, after=after, limit=limit)
+                for prefix in ("", "user:a", "user:a/", "x")
+                for after in ("", "user:a")
+                for limit in (None, 1)
+            ],
             "texts": [event.text for event in rows.events(tenant)],
         }
     for shelf in SHELVES:
@@ -213,6 +219,7 @@ def everything(rows: Any) -> dict[Any, Any]:
             "live": rows.live_sequences(shelf),
             "indexed": [indexed(embedder, shelf=shelf, after=after) for embedder in EMBEDDERS for after in (0, 2)],
             "of key": [found(shelf=shelf, key=key) for key in KEYS],
+            "chain": [found(shelf=shelf, chain=name) for name in (*KEYS, *IDS)],
             "alike": [found(shelf=shelf, digest=digest) for digest in DIGESTS],
             "ended": [
                 found(shelf=shelf, digest=digest, ended_since=moment, limit=100)

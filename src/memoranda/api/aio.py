@@ -17,12 +17,15 @@ from typing import Any, Self, cast
 from memoranda.api.blocks import Blocks
 from memoranda.api.memory import Memory
 from memoranda.api.memory import open as open_memory
-from memoranda.api.scoped import Batch, ScopedMemory
+from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
 from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Runs
 
 # What only makes another handle, or collects a write for later, does not touch the store and is not awaited.
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "at_once", "through"})
-_COLLECTING = frozenset({"set", "delete"})
+_COLLECTING = frozenset({"set", "delete", "remember", "forget"})
+
+
+_BATCHES = frozenset({Batch.__name__, ScopedBatch.__name__})
 
 
 class AsyncHandle:
@@ -93,6 +96,10 @@ class AsyncBatch(AsyncHandle):
     """A batch of writes, all or nothing, collected in an `async with` block."""
 
 
+class AsyncScopedBatch(AsyncHandle):
+    """A batch of writes of one scope, all or nothing, collected in an `async with` block."""
+
+
 class AsyncBlocks(AsyncHandle):
     """Memory blocks, with every call awaited."""
 
@@ -125,6 +132,7 @@ _ASYNC: dict[type[Any], type[AsyncHandle]] = {
     Memory: AsyncMemory,
     ScopedMemory: AsyncScopedMemory,
     Batch: AsyncBatch,
+    ScopedBatch: AsyncScopedBatch,
     Blocks: AsyncBlocks,
     Approvals: AsyncApprovals,
     Collections: AsyncCollections,
@@ -140,7 +148,7 @@ KINDS = tuple(_ASYNC)
 
 def is_immediate(kind: str, name: str) -> bool:
     """Return whether a method of a kind of handle is not awaited."""
-    return name in _IMMEDIATE or (kind == Batch.__name__ and name in _COLLECTING)
+    return name in _IMMEDIATE or (kind in _BATCHES and name in _COLLECTING)
 
 
 def _unwrap(argument: Any) -> Any:

@@ -9,17 +9,27 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
+from memoranda.engine.batch import Result
 from memoranda.engine.collections import Comparison
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.governance.approvals import Decided
 from memoranda.governance.maintenance import Finding
 from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
 from memoranda.model.clock import Clock, Duration, Ids
-from memoranda.model.context import Context
 from memoranda.model.definition import Definition
 from memoranda.model.definition import Mode as DefinitionsMode
 from memoranda.model.effect import Approval, Effect, Status
-from memoranda.model.entry import NOTES, Collection, Entry, Holding, Kind, Recalled, Remembered
+from memoranda.model.entry import (
+    Collection,
+    Entry,
+    Forgotten,
+    Holding,
+    Kind,
+    Recalled,
+    Remembered,
+    Restored,
+    Superseded,
+)
 from memoranda.model.entry import Mode as ScopedMemoryMode
 from memoranda.model.event import (
     Anchor,
@@ -32,7 +42,6 @@ from memoranda.model.event import (
     Verification,
 )
 from memoranda.model.fact import Fact, Revision
-from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy
 from memoranda.model.scope import DEFAULT_TENANT, Scope
@@ -92,9 +101,11 @@ class AsyncMemory(AsyncHandle):
     def scope(self, *, tenant: str | None = None, **ids: str) -> AsyncScopedMemory:
         """Return the memory of a user, agent, project, tree, workflow, thread, run or session."""
     def at(self, scope: Scope | str) -> AsyncScopedMemory:
-        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails` or `shared`."""
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
         """Return a batch of writes that are committed together, all or nothing, when its `with` block ends."""
+    async def scopes(self, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[Scope]:
+        """Return the scopes that have facts or entries, ordered by path; it takes the right to read all of them."""
     @property
     def collections(self) -> AsyncCollections:
         """The collections of entries, and their embedders."""
@@ -114,13 +125,7 @@ class AsyncMemory(AsyncHandle):
     def runs(self) -> AsyncRuns:
         """The runs of machines and workflows."""
     def acting_as(
-        self,
-        actor: str,
-        *,
-        policy: Policy | None = None,
-        shares: tuple[str, ...] = (),
-        door: str | None = None,
-        source: str | None = None,
+        self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
     ) -> AsyncMemory:
         """Return a handle for another actor, under this policy or under what is granted to the actor."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
@@ -214,7 +219,6 @@ class AsyncScopedMemory(AsyncHandle):
         limit: int | None = None,
         max_bytes: int | None = None,
         as_of: datetime | str | None = None,
-        internal: bool = False,
     ) -> list[Fact]:
         """Return the facts at and below a key, ordered by key: `profile.name` is below `profile`, `profiler` is not."""
     async def history(
@@ -232,19 +236,20 @@ class AsyncScopedMemory(AsyncHandle):
         self,
         content: Any,
         *,
-        collection: str = NOTES,
+        collection: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
         key: str | None = None,
+        replaces: str | None = None,
         source: str | None = None,
     ) -> Remembered:
-        """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use."""
+        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use."""
     async def remember_many(
         self,
         items: Iterable[Mapping[str, Any]],
         *,
-        collection: str = NOTES,
+        collection: str,
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
@@ -254,7 +259,7 @@ class AsyncScopedMemory(AsyncHandle):
         self,
         text: str,
         *,
-        collection: str = NOTES,
+        collection: str,
         chunk: int = 1200,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
@@ -281,46 +286,54 @@ class AsyncScopedMemory(AsyncHandle):
         max_bytes: int | None = None,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
-    async def context(
+    async def supersede(
         self,
-        query: str = "",
+        ref: str,
+        content: Any,
         *,
-        budget: int = 1500,
-        definitions: Sequence[str] = (),
-        kinds: Sequence[Kind] | None = None,
-        collections: Sequence[str] | None = None,
-        scopes: Sequence[str | Scope | AsyncScopedMemory] = (),
-        limit: int = 12,
-        threshold: float | None = None,
-        core: bool = True,
-        count_tokens: Callable[[str], int] | None = None,
-    ) -> Context:
-        """Return what an agent should be told now, as text for its prompt and as items."""
-    async def learn(
-        self,
-        messages: object,
-        *,
-        conversation: str | None = None,
-        agent: str | None = None,
-        model: object = None,
-        at: datetime | str | float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration | None = None,
         source: str | None = None,
-    ) -> Learned:
-        """Learn from a conversation: keep its messages, and bring what the user stated up to date."""
+    ) -> Superseded:
+        """Put something else in the place of what a ref names; raise Conflict if that was superseded already."""
+    async def entry(
+        self, ref: str | None = None, *, collection: str | None = None, key: str | None = None, namespace: str = ""
+    ) -> Entry | None:
+        """Return a current entry, by its ref or id, or by its key in a collection; None if there is none."""
+    async def entry_history(
+        self, ref: str, *, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[Entry]:
+        """Return the chain of an entry, oldest first: what it replaced, itself, and what replaced it."""
     async def entries(
         self,
         *,
-        collection: str,
+        collection: str | None = None,
         namespace: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        newest: bool = False,
         after: int = 0,
         limit: int | None = None,
         max_bytes: int | None = None,
     ) -> builtins.list[Entry]:
-        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen."""
+        """Return entries in the order they came, of one collection or of all; with `newest` the newest first."""
+    async def namespaces(self, *, collection: str | None = None, prefix: str = "") -> builtins.list[str]:
+        """Return the namespaces that have entries, by name, of one collection or of all."""
     async def forget(
-        self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = ""
-    ) -> bool:
-        """Forget one entry, by its id or by its key; return whether it was there."""
+        self,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""
+    async def undo(self, done: Forgotten | Superseded | Remembered | str) -> Restored:
+        """Bring back what a forget or a supersede ended, all of it or nothing, by its result or its `undo`."""
+    def batch(self, *, idempotency_key: str | None = None) -> AsyncScopedBatch:
+        """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing."""
     async def session(self, id: str) -> AsyncScopedMemory:
         """Begin or resume a session that belongs to this scope; erasing this scope erases it too."""
     async def end(self) -> dict[str, int]:
@@ -329,7 +342,7 @@ class AsyncScopedMemory(AsyncHandle):
 class AsyncBatch(AsyncHandle):
     """A batch: collects writes in a `with` block, and commits them together when it ends without an error."""
 
-    results: list[Fact | bool]
+    results: list[Result]
     def set(
         self,
         place: AsyncScopedMemory,
@@ -343,6 +356,65 @@ class AsyncBatch(AsyncHandle):
         """Add a write of a fact."""
     def delete(self, place: AsyncScopedMemory, key: str, *, expect: int | None = None) -> None:
         """Add a delete of a fact."""
+    def remember(
+        self,
+        place: AsyncScopedMemory,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Add an entry to remember."""
+    def forget(
+        self,
+        place: AsyncScopedMemory,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+    ) -> None:
+        """Add something to forget."""
+
+class AsyncScopedBatch(AsyncHandle):
+    """A batch of writes of one scope: what `memory.scope(user="ada").batch()` returns."""
+
+    @property
+    def results(self) -> list[Result]:
+        """After the block, the result of each write."""
+    def set(
+        self, key: str, value: Any, *, expect: int | None = None, ttl: Duration | None = None, domain: str | None = None
+    ) -> None:
+        """Add a write of a fact."""
+    def delete(self, key: str, *, expect: int | None = None) -> None:
+        """Add a delete of a fact."""
+    def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Add an entry to remember."""
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+    ) -> None:
+        """Add something to forget."""
 
 class AsyncBlocks(AsyncHandle):
     """The blocks `core` and `archival` of one scope: `memory.scope(user="ada").blocks`, with `agent=` of that agent."""
@@ -405,7 +477,7 @@ class AsyncApprovals(AsyncHandle):
 class AsyncCollections(AsyncHandle):
     """The collections of entries."""
 
-    async def list(self, *, below: Scope | None = None) -> list[Holding]:
+    async def list(self, *, below: Scope | None = None, prefix: str = "") -> list[Holding]:
         """Return every collection with its embedder and its number of entries, by name."""
     async def delete(self, collection: str) -> int:
         """Delete a collection with its entries in every scope; return their number."""

@@ -46,6 +46,13 @@ def check_own_namespace(name: str) -> str:
     return name
 
 
+def check_prefix(prefix: str) -> str:
+    """Return the beginning of a name, or raise what is wrong with it."""
+    if prefix != "":
+        require_label("prefix", prefix)
+    return prefix
+
+
 def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None, limits: Limits) -> Item:
     """Return one item to remember, or raise what is wrong with it."""
     check_label("key", key)

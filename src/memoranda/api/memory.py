@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from memoranda.api.arguments import check_prefix
 from memoranda.api.scoped import Batch, ScopedMemory
 from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Runs
 from memoranda.api.transfer import is_counted, lines_of, parse_lines, write_lines
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
+from memoranda.engine.scopes import ListScopes
 from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
 from memoranda.model.effect import Effect
-from memoranda.model.limits import Limits
+from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_label, require_label
 from memoranda.model.policy import OWNER, Level, Policy
 from memoranda.model.scope import DEFAULT_TENANT, Scope
@@ -151,6 +153,22 @@ class Memory:
         ('bo', 'ada')
         """
         return Batch(self._gate, self._caller, idempotency_key)
+
+    def scopes(self, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[Scope]:
+        """Return the scopes that have facts or entries, ordered by path; it takes the right to read all of them.
+
+        `prefix` is how their paths begin, `after` the path of the last one seen.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     for name in ("ada", "bo"):
+        ...         fact = memory.scope(user=name).set("language", "en")
+        ...     [scope.path for scope in memory.scopes(prefix="user:")]
+        ['user:ada', 'user:bo']
+        """
+        check_count("limit", limit)
+        after = after if after == "" else Scope.parse(after, tenant=self.tenant).path
+        return self.perform(ListScopes(scope=self._shared, prefix=check_prefix(prefix), after=after, limit=limit))
 
     # the rest of the desk
 

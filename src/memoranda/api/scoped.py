@@ -19,6 +19,7 @@ from memoranda.api.arguments import (
     check_metadata,
     check_namespace,
     check_own_namespace,
+    check_prefix,
     check_query,
     check_recall_limit,
     check_says_something,
@@ -26,11 +27,15 @@ from memoranda.api.arguments import (
 )
 from memoranda.api.blocks import Blocks, history_effect
 from memoranda.api.context import ContextPlan, blocks_above, build_context, mounted_records
-from memoranda.engine.entries import Forget, Item, ListEntries, Remember
+from memoranda.engine.batch import Result, Write, WriteBatch
+from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
+from memoranda.engine.forget import Forget
 from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.sessions import EndScope, StartSession
-from memoranda.errors import Conflict, Hint, InvalidValue, NotFound, UsageError
+from memoranda.engine.supersede import Supersede
+from memoranda.engine.undo import Undo, check_token
+from memoranda.errors import Conflict, Hint, InvalidFilter, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
 from memoranda.model.context import Context
@@ -38,19 +43,24 @@ from memoranda.model.effect import Effect
 from memoranda.model.entry import (
     NOTES,
     Entry,
+    Forgotten,
     Kind,
     Mode,
     Recalled,
     Remembered,
+    Restored,
+    Superseded,
     check_kinds,
     check_mode,
     check_threshold,
 )
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.identifier import Identifier
 from memoranda.model.internals import check_own_key
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
-from memoranda.model.names import check_key, check_label
+from memoranda.model.names import check_key, check_label, require_label
+from memoranda.model.ref import as_ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode_checked
@@ -296,17 +306,21 @@ class ScopedMemory:
         self,
         content: Any,
         *,
-        collection: str = NOTES,
+        collection: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
         key: str | None = None,
+        replaces: str | None = None,
         source: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use.
 
         The same content with the same metadata is stored once in a namespace. Under a `key` there is one entry:
-        other content replaces it. Recall makes use of some metadata: `thread` (entries of one thread are
+        other content replaces it. `replaces` is the ref of an entry that is no longer true: it ends, and the new one
+        takes its place, in its collection and namespace (see `supersede`).
+
+        Recall makes use of some metadata: `thread` (entries of one thread are
         neighbours), `actor` (who said it) and `time` (when, ISO 8601).
 
         >>> import memoranda
@@ -317,8 +331,26 @@ class ScopedMemory:
         True
         'The piano tuner comes on Thursday at nine'
         """
+        if replaces is not None:
+            if collection is not None or namespace != "" or key is not None:
+                raise UsageError(
+                    "what replaces an entry stays where that one is",
+                    hint="Leave out `collection`, `namespace` and `key`, or leave out `replaces`",
+                    path="replaces",
+                )
+            effect = self._supersede_effect(replaces, content, metadata, ttl, source, only_entries=True)
+            done: Superseded = self._gate.perform(effect, self._caller)
+            return Remembered(
+                id=as_ref(done.ref).name,
+                collection=done.collection or "",
+                namespace=done.namespace,
+                stored=True,
+                replaced=as_ref(done.replaced).name,
+                expires_at=done.expires_at,
+                undo=done.undo,
+            )
         item = make_item(content, metadata, key, self._gate.limits)
-        return self._remember((item,), collection, namespace, ttl, source)[0]
+        return self._remember((item,), NOTES if collection is None else collection, namespace, ttl, source)[0]
 
     def remember_many(
         self,
@@ -568,58 +600,229 @@ class ScopedMemory:
             raise UsageError(f"`{found}` belongs to another tenant", hint="A recall stays within one tenant")
         return found
 
-    def entries(
+    def supersede(
         self,
+        ref: str,
+        content: Any,
         *,
-        collection: str,
-        namespace: str | None = None,
-        after: int = 0,
-        limit: int | None = None,
-        max_bytes: int | None = None,
-    ) -> builtins.list[Entry]:
-        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen.
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> Superseded:
+        """Put something else in the place of what a ref names; raise Conflict if that was superseded already.
 
-        With `max_bytes` the list ends with the entry whose content exceeds it.
+        An entry ends, and the new one begins in its collection and namespace, with its metadata unless others are
+        given. A fact gets a new value, and a block another line. `undo` brings back what was there.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     old = ada.remember("Acme pays within 30 days", collection="terms")
+        ...     new = ada.supersede(old.ref, "Acme pays within 14 days")
+        ...     [entry.content for entry in ada.entry_history(new.ref)], ada.recall("Acme pays").results[0].content
+        (['Acme pays within 30 days', 'Acme pays within 14 days'], 'Acme pays within 14 days')
+        """
+        return self._gate.perform(self._supersede_effect(ref, content, metadata, ttl, source), self._caller)
+
+    def _supersede_effect(
+        self,
+        named: str,
+        content: Any,
+        metadata: Mapping[str, Any] | None,
+        ttl: Duration | None,
+        source: str | None,
+        *,
+        only_entries: bool = False,
+    ) -> Supersede:
+        ref = as_ref(named, tenant=self.scope.tenant)
+        check_label("source", source)
+        if ref.kind == "entry":
+            item = make_item(content, metadata, None, self._gate.limits)
+            payload, about = item.payload, None if metadata is None else item.metadata
+        elif metadata is not None:
+            raise UsageError(f"a {ref.kind} has no metadata", hint="Leave it out", path="metadata")
+        else:
+            payload, about = msgspec.Raw(encode_checked(content, self._gate.limits)), None
+        seconds = None if ttl is None else parse_duration(ttl)
+        return Supersede(
+            scope=self.scope,
+            ref=str(ref),
+            payload=payload,
+            metadata=about,
+            ttl=seconds,
+            source=source,
+            only_entries=only_entries,
+        )
+
+    def entry(
+        self, ref: str | None = None, *, collection: str | None = None, key: str | None = None, namespace: str = ""
+    ) -> Entry | None:
+        """Return a current entry, by its ref or id, or by its key in a collection; None if there is none.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
         ...     ada = memory.scope(user="ada")
         ...     done = ada.remember("Celadon turns green", collection="glazes", key="celadon")
-        ...     [entry.key for entry in ada.entries(collection="glazes")]
-        ['celadon']
+        ...     ada.entry(done.ref).content, ada.entry(key="tenmoku", collection="glazes")
+        ('Celadon turns green', None)
         """
+        if (ref is None) == (key is None):
+            raise UsageError("an entry is read by its ref or by its key", hint="Pass one of them")
+        place = None if collection is None else check_collection(collection)
+        if ref is not None:
+            return self._gate.perform(GetEntry(scope=self.scope, id=_entry_id(ref), collection=place), self._caller)
+        require_label("key", key)
+        effect = GetEntry(
+            scope=self.scope,
+            collection=_require_collection(place),
+            namespace=check_own_namespace(namespace),
+            key=key,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def entry_history(
+        self, ref: str, *, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[Entry]:
+        """Return the chain of an entry, oldest first: what it replaced, itself, and what replaced it.
+
+        `valid_from` and `valid_to` say when each was true, `origin` who wrote it. An unknown entry has none.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     old = ada.remember("Fires at cone 10", collection="notes")
+        ...     new = ada.remember("Fires at cone 6", replaces=old.ref)
+        ...     [(entry.content, entry.valid_to is None) for entry in ada.entry_history(old.ref)]
+        [('Fires at cone 10', False), ('Fires at cone 6', True)]
+        """
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadChain(scope=self.scope, id=_entry_id(ref), limit=limit, max_bytes=max_bytes)
+        return self._gate.perform(effect, self._caller)
+
+    def entries(
+        self,
+        *,
+        collection: str | None = None,
+        namespace: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        newest: bool = False,
+        after: int = 0,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Entry]:
+        """Return entries in the order they came, of one collection or of all; with `newest` the newest first.
+
+        A `filter` is on metadata, as for recall. `after` is the sequence of the last one seen: what is written
+        meanwhile moves no entry to another page. With `max_bytes` the list ends with the entry whose content exceeds
+        it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     for cone, name in ((6, "celadon"), (10, "tenmoku"), (6, "shino")):
+        ...         done = ada.remember(f"The glaze {name}", collection="glazes", key=name, metadata={"cone": cone})
+        ...     [entry.key for entry in ada.entries(collection="glazes", filter={"cone": 6}, newest=True)]
+        ['shino', 'celadon']
+        """
+        from memoranda.retrieval.filter import parse_filter
+
         check_count("limit", limit)
         check_count("sequence", after)
         check_count("number of bytes", max_bytes, least=1)
+        parse_filter(filter)
         effect = ListEntries(
             scope=self.scope,
-            collection=check_collection(collection),
+            collection=None if collection is None else check_collection(collection),
             namespace=check_namespace(namespace),
+            filter=None if filter is None else dict(filter),
+            newest=newest,
             after=after,
             limit=limit,
             max_bytes=max_bytes,
         )
         return self._gate.perform(effect, self._caller)
 
-    def forget(self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = "") -> bool:
-        """Forget one entry, by its id or by its key; return whether it was there.
+    def namespaces(self, *, collection: str | None = None, prefix: str = "") -> builtins.list[str]:
+        """Return the namespaces that have entries, by name, of one collection or of all.
 
-        Recalls no longer find it, except as of an earlier moment; `memory.erase` removes that too.
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     for name in ("kiln", "kitchen", "wheel"):
+        ...         done = ada.remember("It needs cleaning", collection="notes", namespace=name)
+        ...     ada.namespaces(collection="notes", prefix="ki")
+        ['kiln', 'kitchen']
+        """
+        place = None if collection is None else check_collection(collection)
+        effect = ListNamespaces(scope=self.scope, collection=place, prefix=check_prefix(prefix))
+        return self._gate.perform(effect, self._caller)
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """Forget what one of these names, all of it or nothing; the result is false if there was nothing.
+
+        An `id` is that of an entry, or the ref of an entry, fact or line at or below this scope. A `key` is that of an
+        entry in a collection. `where` is a filter on the metadata of entries. An `identifier` is an address, number or
+        name in any spelling: every entry, fact and line of a block of this scope that contains it goes. `dry_run`
+        changes nothing, and returns what would go.
+
+        Recalls no longer find it, except as of an earlier moment, and `undo` brings it back; `memory.erase` removes
+        it permanently.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Write to bo@example.org", collection="notes")
+        ...     fact = ada.set("contact", {"mail": "Bo@Example.org"})
+        ...     gone = ada.forget(identifier="mailto:bo@example.org")
+        ...     gone.entries, gone.facts, bool(ada.forget(done.ref))
+        (1, 1, False)
+        """
+        effect = forget_effect(self.scope, id, collection, key, namespace, where, identifier, dry_run=dry_run)
+        return self._gate.perform(effect, self._caller)
+
+    def undo(self, done: Forgotten | Superseded | Remembered | str) -> Restored:
+        """Bring back what a forget or a supersede ended, all of it or nothing, by its result or its `undo`.
+
+        It holds from now on: as of the moments between, it is gone. Raise Conflict if something newer took its place,
+        and NotFound if it has expired or was erased.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
         ...     ada = memory.scope(user="ada")
         ...     done = ada.remember("Celadon turns green", collection="glazes")
-        ...     ada.forget(done.id, collection="glazes"), ada.forget(done.id, collection="glazes")
-        (True, False)
+        ...     gone = ada.forget(done.ref)
+        ...     ada.undo(gone).count, ada.entry(done.ref).content
+        (1, 'Celadon turns green')
         """
-        if (id is None) == (key is None):
-            raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
-        check_label("id", id)
-        check_label("key", key)
-        check_own_namespace(namespace)
-        effect = Forget(scope=self.scope, collection=check_collection(collection), namespace=namespace, id=id, key=key)
-        return self._gate.perform(effect, self._caller)
+        if isinstance(done, Forgotten) and done.undo is None:
+            return Restored()  # nothing was forgotten
+        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered) else done
+        return self._gate.perform(Undo(scope=self.scope, token=check_token(token)), self._caller)
+
+    def batch(self, *, idempotency_key: str | None = None) -> ScopedBatch:
+        """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     with ada.batch() as batch:
+        ...         batch.set("kiln.cone", 6)
+        ...         batch.remember("The kiln fires at cone six now", collection="notes")
+        ...     ada.value("kiln.cone"), batch.results[1].stored
+        (6, True)
+        """
+        return ScopedBatch(Batch(self._gate, self._caller, idempotency_key), self)
 
     def session(self, id: str) -> ScopedMemory:
         """Begin or resume a session that belongs to this scope; erasing this scope erases it too.
@@ -666,6 +869,58 @@ class ScopedMemory:
     def __repr__(self) -> str:
         """Show the scope."""
         return f"<memoranda.ScopedMemory {self.scope}>"
+
+
+def _entry_id(named: str) -> str:
+    """Return the id of the entry that a ref or an id names, or raise UsageError."""
+    ref = as_ref(named)
+    if ref.kind != "entry":
+        raise UsageError(f"{quote(named)} is not an entry", hint="Pass the ref of an entry", value=named, path="ref")
+    return ref.name
+
+
+def _require_collection(collection: str | None) -> str:
+    if collection is None:
+        raise UsageError("no collection is named", hint="Pass collection=…", path="collection")
+    return check_collection(collection)
+
+
+def forget_effect(
+    scope: Scope,
+    id: str | None,
+    collection: str | None,
+    key: str | None,
+    namespace: str | None,
+    where: Mapping[str, Any] | None,
+    identifier: str | None,
+    *,
+    dry_run: bool = False,
+) -> Forget:
+    """Return the effect of a forget, or raise what is wrong with the arguments."""
+    from memoranda.retrieval.filter import parse_filter
+
+    if sum(one is not None for one in (id, key, where, identifier)) != 1:
+        raise UsageError(
+            "something is forgotten by its id or ref, by its key, by a filter, or by an identifier",
+            hint="Pass one of `id`, `key`, `where` and `identifier`",
+        )
+    if identifier is not None:
+        Identifier(identifier)
+    if where is not None and parse_filter(where) is None:
+        raise InvalidFilter("an empty filter would forget everything", hint="Name metadata to forget by", path="where")
+    check_label("key", key)
+    check_namespace(namespace)
+    place = None if collection is None else check_collection(collection)
+    return Forget(
+        scope=scope,
+        collection=place if key is None else _require_collection(place),
+        namespace=(namespace or "") if key is not None else namespace,
+        id=None if id is None else str(as_ref(id, tenant=scope.tenant)),
+        key=key,
+        filter=None if where is None else dict(where),
+        identifier=identifier,
+        dry_run=dry_run,
+    )
 
 
 _ITEM_FIELDS = frozenset({"content", "metadata", "key"})
@@ -749,10 +1004,10 @@ class Batch:
     ...     ada = memory.scope(user="ada")
     ...     with memory.batch() as batch:
     ...         batch.set(ada, "name", "Ada")
-    ...         batch.set(ada, "language", "en")
+    ...         batch.remember(ada, "Ada throws on Tuesdays", collection="notes")
     ...         batch.delete(ada, "nickname")
-    ...     [fact.key for fact in ada.list()], batch.results[2]
-    (['language', 'name'], False)
+    ...     ada.value("name"), batch.results[1].stored, batch.results[2]
+    ('Ada', True, False)
     """
 
     def __init__(self, gate: Gate, caller: Caller, idempotency_key: str | None = None) -> None:
@@ -761,9 +1016,10 @@ class Batch:
         self._gate = gate
         self._caller = caller
         self._idempotency_key = idempotency_key
-        self._writes: list[SetFact | DeleteFact] = []
-        self.results: list[Fact | bool] = []
-        """After the block: for each write the new fact, for each delete whether there was one."""
+        self._writes: list[Write] = []
+        self.results: list[Result] = []
+        """After the block, for each write: the new fact, whether there was one to delete, what became of an entry, or
+        what was forgotten."""
 
     def set(
         self,
@@ -783,6 +1039,42 @@ class Batch:
         """Add a delete of a fact."""
         self._writes.append(delete_effect(place.scope, key, expect=expect))
 
+    def remember(
+        self,
+        place: ScopedMemory,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Add an entry to remember."""
+        item = make_item(content, metadata, key, self._gate.limits)
+        effect = Remember(
+            scope=place.scope,
+            collection=check_collection(collection),
+            namespace=check_own_namespace(namespace),
+            items=(item,),
+            ttl=None if ttl is None else parse_duration(ttl),
+        )
+        self._writes.append(effect)
+
+    def forget(
+        self,
+        place: ScopedMemory,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+    ) -> None:
+        """Add something to forget."""
+        self._writes.append(forget_effect(place.scope, id, collection, key, namespace, where, identifier))
+
     def __enter__(self) -> Self:
         """Return this batch."""
         return self
@@ -791,10 +1083,93 @@ class Batch:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Commit the writes, unless the block failed or there are none."""
-        if kind is None and self._writes:
-            effect = WriteFacts(
-                scope=self._writes[0].scope,
-                writes=tuple(self._writes),
-                idempotency_key=self._idempotency_key,
-            )
-            self.results = self._gate.perform(effect, self._caller)
+        if kind is not None or not self._writes:
+            return
+        scope, key = self._writes[0].scope, self._idempotency_key
+        facts = [write for write in self._writes if isinstance(write, SetFact | DeleteFact)]
+        if len(facts) == len(self._writes):
+            effect = WriteFacts(scope=scope, writes=tuple(facts), idempotency_key=key)
+        else:
+            effect = WriteBatch(scope=scope, writes=tuple(self._writes), idempotency_key=key)
+        self.results = self._gate.perform(effect, self._caller)
+
+
+class ScopedBatch:
+    """A batch of writes of one scope: what `memory.scope(user="ada").batch()` returns.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     ada = memory.scope(user="ada")
+    ...     old = ada.remember("Fires at cone 10", collection="notes")
+    ...     with ada.batch() as batch:
+    ...         batch.forget(old.ref)
+    ...         batch.remember("Fires at cone 6", collection="notes")
+    ...     [entry.content for entry in ada.entries()]
+    ['Fires at cone 6']
+    """
+
+    def __init__(self, batch: Batch, place: ScopedMemory) -> None:
+        """Collect the writes of a place; `batch()` of its handle does this."""
+        self._batch = batch
+        self._place = place
+
+    @property
+    def results(self) -> list[Result]:
+        """After the block, the result of each write."""
+        return self._batch.results
+
+    def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+    ) -> None:
+        """Add a write of a fact."""
+        self._batch.set(self._place, key, value, expect=expect, ttl=ttl, domain=domain)
+
+    def delete(self, key: str, *, expect: int | None = None) -> None:
+        """Add a delete of a fact."""
+        self._batch.delete(self._place, key, expect=expect)
+
+    def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Add an entry to remember."""
+        self._batch.remember(
+            self._place, content, collection=collection, metadata=metadata, namespace=namespace, ttl=ttl, key=key
+        )
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+    ) -> None:
+        """Add something to forget."""
+        self._batch.forget(
+            self._place, id, collection=collection, key=key, namespace=namespace, where=where, identifier=identifier
+        )
+
+    def __enter__(self) -> Self:
+        """Return this batch."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Commit the writes, unless the block failed or there are none."""
+        self._batch.__exit__(kind, error, traceback)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from memoranda.api.arguments import check_collection
+from memoranda.api.arguments import check_collection, check_prefix
 from memoranda.engine.collections import (
     BeginReembedding,
     CompareEmbedders,
@@ -230,10 +230,11 @@ class Definitions(TenantHandle):
 class Collections(TenantHandle):
     """The collections of entries."""
 
-    def list(self, *, below: Scope | None = None) -> list[Holding]:
+    def list(self, *, below: Scope | None = None, prefix: str = "") -> list[Holding]:
         """Return every collection with its embedder and its number of entries, by name.
 
-        With a scope, only collections with entries at or below it, and the number of those.
+        With a scope, only collections with entries at or below it, and the number of those; with a prefix, only those
+        whose names begin with it.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -242,7 +243,7 @@ class Collections(TenantHandle):
         ...     [(one.name, one.entries) for one in memory.collections.list()]
         [('glazes', 1)]
         """
-        return self._perform(ReadCollections(scope=below or self._shared))
+        return self._perform(ReadCollections(scope=below or self._shared, prefix=check_prefix(prefix)))
 
     def delete(self, collection: str) -> int:
         """Delete a collection with its entries in every scope; return their number.

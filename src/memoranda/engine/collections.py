@@ -32,13 +32,15 @@ class ReadCollections(ReadEffect, frozen=True, kw_only=True, tag="read_collectio
     """Read the collections of a tenant with their sizes; of a scope, those that have entries of it."""
 
     capability: ClassVar[str] = "collections.read"
+    prefix: str = ""
 
 
 @verb(ReadCollections)
 def read_collections(rows: Reader, effect: ReadCollections, call: Call) -> Outcome[list[Holding]]:
     """Return the collections of a tenant, by name; of a scope, those that have entries at or below it."""
     scope = effect.scope
-    every = [_holding(rows, one, scope) for one in rows.scan(Collection, scope.tenant)]
+    named = [one for one in rows.scan(Collection, scope.tenant) if one.name.startswith(effect.prefix)]
+    every = [_holding(rows, one, scope) for one in named]
     return Outcome([one for one in every if one.entries or not scope.path])
 
 

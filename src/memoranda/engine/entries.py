@@ -1,27 +1,29 @@
-"""Entries: remembering, forgetting and listing texts that are found by meaning."""
+"""Entries: remembering, reading and listing texts that are found by meaning."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.pages import take_within
+from memoranda.engine.refs import find_entry
 from memoranda.engine.sessions import ensure_open, may_end
-from memoranda.engine.verbs import Call, Outcome, Preparation, verb
+from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb
 from memoranda.errors import LimitExceeded
 from memoranda.model.clock import from_micros
-from memoranda.model.effect import CollectionEffect
+from memoranda.model.effect import CollectionEffect, Effect, ReadEffect
 from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Origin, with_source
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
+from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, decode
 from memoranda.store.base import EntryQuery, Reader, Store, Transaction
 
@@ -67,7 +69,7 @@ def _needs_only_the_collection(effect: Remember, call: Call) -> bool:
     return not may_end(effect.scope) and len(effect.items) <= call.limits.batch
 
 
-def embed_texts(store: Store, effect: CollectionEffect, texts: Texts, call: Call) -> Call:
+def embed_texts(store: Store, effect: Effect, texts: Texts, call: Call) -> Call:
     """Return the call with the words and vectors of an effect's texts."""
     return msgspec.structs.replace(call, derived=derive(texts, call.embedders))
 
@@ -238,62 +240,172 @@ class _NewEntries:
         if len(written) > 1:
             contents = b"[" + b",".join([entry.payload for entry in written]) + b"]"
             detail = {"entries": len(written), "last": sequences[-1]}
-        return [_note("remember", self._shelf, written[0].id, sequences[0], contents, detail)]
+        return [entry_note("remember", self._shelf, written[0].id, sequences[0], contents, detail)]
 
 
-class Forget(CollectionEffect, frozen=True, kw_only=True, tag="forget"):
-    """End an entry, by its id or by its key in a namespace; it can still be recalled as of earlier moments."""
+class GetEntry(ReadEffect, frozen=True, kw_only=True, tag="get_entry"):
+    """Read a current entry, by its id or by its key in a namespace of a collection."""
 
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
     in_one_scope: ClassVar[bool] = True
-    namespace: str = ""
     id: str | None = None
+    collection: str | None = None
+    namespace: str = ""
     key: str | None = None
 
+    @property
+    def place(self) -> str | None:
+        """The collection, spelled as a key, where one is named."""
+        return None if self.collection is None else collection_key(self.collection)
 
-@verb(Forget)
-def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[bool]:
-    """End an entry, and return whether there was one."""
-    ensure_open(rows, effect.scope)
+
+def _get_readable(look: Callable[[Any], Outcome[Entry | None]], effect: GetEntry, may_read: MayRead) -> Outcome[Any]:
+    entry = look(effect).value
+    return Outcome(entry if entry is not None and may_read(collection_key(entry.collection)) else None)
+
+
+@verb(GetEntry, read_filtered=_get_readable)
+def get_entry(rows: Reader, effect: GetEntry, call: Call) -> Outcome[Entry | None]:
+    """Return a current entry of a scope; None if there is none."""
     if effect.id is not None:
-        entry = next(rows.entries(EntryQuery(tenant=effect.scope.tenant, id=effect.id)), None)
-        if entry is not None and (entry.scope, entry.collection) != (effect.scope, effect.collection):
-            entry = None
+        entry = find_entry(rows, effect.scope, effect.id)
     else:
-        entry = entry_of_key(rows, Shelf(effect.scope, effect.collection, effect.namespace), effect.key or "")
-    if entry is None or not entry.is_current_at(call.now):
-        return Outcome(False)
-    return Outcome(True, (end_entry(rows, entry, call.now),))
+        shelf = Shelf(effect.scope, effect.collection or "", effect.namespace)
+        entry = entry_of_key(rows, shelf, effect.key or "")
+    if entry is None or not entry.is_current_at(call.now) or effect.collection not in (None, entry.collection):
+        return Outcome(None)
+    return Outcome(entry)
 
 
-class ListEntries(CollectionEffect, frozen=True, kw_only=True, tag="list_entries"):
-    """Read the current entries of a collection in the order they came, from the first after a sequence."""
+class ReadChain(ReadEffect, frozen=True, kw_only=True, tag="read_chain"):
+    """Read what an entry replaced, itself, and what replaced it."""
 
-    capability: ClassVar[str] = "memory.read"
-    mutates: ClassVar[bool] = False
     in_one_scope: ClassVar[bool] = True
-    namespace: str | None = None
-    after: int = 0
+    id: str
     limit: int | None = None
     max_bytes: int | None = None
 
 
-@verb(ListEntries)
+def _chain_readable(look: Callable[[Any], Outcome[list[Entry]]], effect: ReadChain, may_read: MayRead) -> Outcome[Any]:
+    chain = look(effect).value
+    return Outcome([entry for entry in chain if may_read(collection_key(entry.collection))])
+
+
+@verb(ReadChain, read_filtered=_chain_readable)
+def read_chain(rows: Reader, effect: ReadChain, call: Call) -> Outcome[list[Entry]]:
+    """Return the entries of a chain, oldest first; none for an unknown entry."""
+    entry = find_entry(rows, effect.scope, effect.id)
+    if entry is None:
+        return Outcome([])
+    found = islice(rows.entries(EntryQuery(shelf=shelf_of(entry), chain=entry.chain)), effect.limit)
+    return Outcome(take_within(found, _content, effect.max_bytes))
+
+
+class ListEntries(ReadEffect, frozen=True, kw_only=True, tag="list_entries"):
+    """Read the current entries of a scope by sequence, in one collection or in all: the oldest or the newest first."""
+
+    in_one_scope: ClassVar[bool] = True
+    collection: str | None = None
+    namespace: str | None = None
+    filter: dict[str, Any] | None = None
+    newest: bool = False
+    after: int = 0
+    """The sequence of the last entry seen, in either order."""
+    limit: int | None = None
+    max_bytes: int | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The collection, spelled as a key, where one is named."""
+        return None if self.collection is None else collection_key(self.collection)
+
+
+def _list_readable(look: Callable[[Any], Outcome[list[Entry]]], effect: ListEntries, may_read: MayRead) -> Outcome[Any]:
+    """Leave out the collections that the caller may not read, before a limit counts their entries."""
+    if effect.collection is not None:
+        return look(effect)
+    found: list[Entry] = []
+    page = effect
+    while portion := look(msgspec.structs.replace(page, limit=_PORTION)).value:
+        found += [entry for entry in portion if may_read(collection_key(entry.collection))]
+        if effect.limit is not None and len(found) >= effect.limit:
+            break
+        page = msgspec.structs.replace(page, after=portion[-1].sequence)
+    return Outcome(take_within(found[: effect.limit], _content, effect.max_bytes))
+
+
+@verb(ListEntries, read_filtered=_list_readable)
 def list_entries(rows: Reader, effect: ListEntries, call: Call) -> Outcome[list[Entry]]:
-    """Return the current entries of a shelf, in the order they came."""
-    shelf = Shelf(effect.scope, effect.collection, effect.namespace)
-    sequences = [sequence for sequence in rows.live_sequences(shelf) if sequence > effect.after]
+    """Return current entries by sequence."""
+    found = live_entries(
+        rows,
+        effect.scope,
+        call.now,
+        collection=effect.collection,
+        namespace=effect.namespace,
+        filter=effect.filter,
+        newest=effect.newest,
+        after=effect.after,
+    )
+    return Outcome(take_within(islice(found, effect.limit), _content, effect.max_bytes))
 
-    def current() -> Iterator[Entry]:
-        # Their content and metadata are bounded by `Limits`, so a portion of this many rows is bounded too.
-        for start in range(0, len(sequences), _PORTION):
-            portion = sequences[start : start + _PORTION]
-            entries = rows.entries(EntryQuery(tenant=effect.scope.tenant, sequences=portion))
-            yield from sorted((one for one in entries if one.is_current_at(call.now)), key=lambda one: one.sequence)
 
-    found = take_within(islice(current(), effect.limit), lambda one: (one.content, one.metadata), effect.max_bytes)
-    return Outcome(found)
+def live_entries(
+    rows: Reader,
+    scope: Scope,
+    now: datetime,
+    *,
+    collection: str | None = None,
+    namespace: str | None = None,
+    filter: dict[str, Any] | None = None,
+    newest: bool = False,
+    after: int = 0,
+) -> Iterator[Entry]:
+    """Yield the current entries of a scope that match a filter on metadata, in order of their sequences."""
+    from memoranda.retrieval.filter import parse_filter
+
+    where = parse_filter(filter)
+    if collection is not None:
+        shelves = [Shelf(scope, collection, namespace)]
+    else:
+        known = [shelf for shelf, _ in rows.shelf_states(scope)]
+        shelves = [shelf for shelf in known if namespace in (None, shelf.namespace)]
+    live = sorted((sequence for shelf in shelves for sequence in rows.live_sequences(shelf)), reverse=newest)
+    if after:
+        live = [sequence for sequence in live if (sequence < after if newest else sequence > after)]
+    # Their content and metadata are bounded by `Limits`, so a portion of this many rows is bounded too.
+    for start in range(0, len(live), _PORTION):
+        entries = list(rows.entries(EntryQuery(tenant=scope.tenant, sequences=live[start : start + _PORTION])))
+        for entry in sorted(entries, key=lambda one: one.sequence, reverse=newest):
+            if entry.is_current_at(now) and (where is None or where.matches(entry.metadata)):
+                yield entry
+
+
+class ListNamespaces(ReadEffect, frozen=True, kw_only=True, tag="list_namespaces"):
+    """Read the names of the namespaces in which a scope has entries."""
+
+    collection: str | None = None
+    prefix: str = ""
+
+    @property
+    def place(self) -> str | None:
+        """The collection, spelled as a key, where one is named."""
+        return None if self.collection is None else collection_key(self.collection)
+
+
+@verb(ListNamespaces)
+def list_namespaces(rows: Reader, effect: ListNamespaces, call: Call) -> Outcome[list[str]]:
+    """Return the namespaces with live entries, by name; the empty one is that of entries without a namespace."""
+    found: set[str] = set()
+    for shelf, _ in rows.shelf_states(effect.scope):
+        name = shelf.namespace or ""
+        if effect.collection in (None, shelf.collection) and name.startswith(effect.prefix) and name not in found:
+            if rows.live_sequences(shelf):
+                found.add(name)
+    return Outcome(sorted(found))
+
+
+def _content(entry: Entry) -> tuple[Any, Any]:
+    return entry.content, entry.metadata
 
 
 def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tuple[Collection, list[Note]]:
@@ -316,13 +428,13 @@ def end_entry(rows: Transaction, entry: Entry, at: datetime) -> Note:
     """End an entry; return the note for the ledger."""
     # Not before it was created, even if the clock was set back: importing it again has to see that it ended.
     rows.end_entry(entry.scope.tenant, entry.sequence, max(at, entry.created_at))
-    return _note("forget", _shelf_of(entry), entry.id, entry.sequence)
+    return entry_note("forget", shelf_of(entry), entry.id, entry.sequence)
 
 
 def expire_entry(rows: Transaction, entry: Entry) -> Note:
     """Remove an expired entry; return the note for the ledger."""
     rows.remove_entry(entry.scope.tenant, entry.sequence)
-    return _note("expire_entry", _shelf_of(entry), entry.id, entry.sequence)
+    return entry_note("expire_entry", shelf_of(entry), entry.id, entry.sequence)
 
 
 def digest_of(payload: bytes) -> bytes:
@@ -332,11 +444,12 @@ def digest_of(payload: bytes) -> bytes:
     return hashlib.sha256(payload if plain else canonical(decode(payload))).digest()[:16]
 
 
-def _shelf_of(entry: Entry) -> Shelf:
+def shelf_of(entry: Entry) -> Shelf:
+    """Return the shelf of an entry."""
     return Shelf(entry.scope, entry.collection, entry.namespace)
 
 
-def _note(
+def entry_note(
     effect: str,
     shelf: Shelf,
     id: str,
@@ -344,6 +457,7 @@ def _note(
     payload: bytes | None = None,
     detail: dict[str, int] | None = None,
 ) -> Note:
+    """Return a note about an entry, or about several with the first one named."""
     return Note(
         effect=effect,
         scope=shelf.scope.path,

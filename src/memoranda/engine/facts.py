@@ -20,7 +20,7 @@ from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision, with_source
 from memoranda.model.internals import is_block, is_internal, may_have_internals
-from memoranda.model.limits import larger_limit
+from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import SESSION_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -76,7 +76,7 @@ class GetFacts(ReadEffect, frozen=True, kw_only=True, tag="get_facts"):
 def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact | None]]:
     """Return several facts at one moment, in the order asked for."""
     for get in effect.gets:
-        _ensure_same_tenant(get.scope, effect.scope)
+        ensure_same_tenant(get.scope, effect.scope)
     return Outcome([get_fact(rows, get, call).value for get in effect.gets])
 
 
@@ -287,20 +287,25 @@ def find_replay(rows: Transaction, effect: Repeatable) -> Any:
     if replay is None:
         return None
     request = _request_digest(rows, effect)
-    if replay.request != request:
-        raise IdempotencyMismatch(
-            f"the idempotency key {quote(key)} was used for another request",
-            hint="Use a fresh key for each different write",
-            expected=replay.request,
-            actual=request,
-        )
+    ensure_same_request(replay, request)
     results: list[Fact | bool] = []
     for (name, version), write in zip(replay.results, _writes(effect), strict=True):
         if isinstance(write, DeleteFact):
             results.append(version is not None)
         else:
-            results.append(_fact_at_version(rows, write.scope, name, version or 0))
+            results.append(fact_at_version(rows, write.scope, name, version or 0))
     return results if isinstance(effect, WriteFacts) else results[0]
+
+
+def ensure_same_request(replay: Replay, request: str) -> None:
+    """Raise IdempotencyMismatch if an idempotency key was used for another request."""
+    if replay.request != request:
+        raise IdempotencyMismatch(
+            f"the idempotency key {quote(replay.key)} was used for another request",
+            hint="Use a fresh key for each different write",
+            expected=replay.request,
+            actual=request,
+        )
 
 
 def keep_replay(rows: Transaction, effect: Repeatable, value: Any, call: Call) -> None:
@@ -321,7 +326,8 @@ def _writes(effect: Repeatable) -> tuple[SetFact | DeleteFact, ...]:
     return effect.writes if isinstance(effect, WriteFacts) else (effect,)
 
 
-def _fact_at_version(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
+def fact_at_version(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
+    """Return a fact as a request under an idempotency key wrote it, or raise NotFound."""
     revision = rows.revision(scope, key, version=version)
     if revision is None or revision.forgotten:
         raise NotFound(
@@ -337,21 +343,26 @@ def _request_digest(rows: Transaction, effect: Repeatable) -> str:
     Once a scope is erased its key is gone, so a guess at what a request contained cannot be tested. Two requests are
     the same when their values are, whatever the order of the names in an object.
     """
-    parts: list[Any] = []
-    for write in _writes(effect):
-        about: list[Any] = [write.name, write.scope.path, write.key, write.expect, write.source]
-        if write.stamp is not None:
-            about.append({"stamp": write.stamp})
-        if isinstance(write, SetFact):
-            payload = canonical(decode(bytes(write.payload)))
-            secret = content_key(rows, write.scope.tenant, write.scope.path)
-            about += [write.ttl, write.domain, hash_content(secret, payload)]
-            if write.record is not None:  # a different request from a plain set of the same value
-                about.append(write.record)
-            if write.keep_end:
-                about.append({"keep_end": True})
-        parts.append(about)
-    return hashlib.sha256(canonical(parts)).hexdigest()
+    return hashlib.sha256(canonical([request_part(rows, write) for write in _writes(effect)])).hexdigest()
+
+
+def request_part(rows: Transaction, write: SetFact | DeleteFact) -> list[Any]:
+    """Return what distinguishes one write of a request."""
+    about: list[Any] = [write.name, write.scope.path, write.key, write.expect, write.source]
+    if write.stamp is not None:
+        about.append({"stamp": write.stamp})
+    if isinstance(write, SetFact):
+        about += [write.ttl, write.domain, payload_hash(rows, write.scope, bytes(write.payload))]
+        if write.record is not None:  # a different request from a plain set of the same value
+            about.append(write.record)
+        if write.keep_end:
+            about.append({"keep_end": True})
+    return about
+
+
+def payload_hash(rows: Transaction, scope: Scope, payload: bytes) -> str:
+    """Return the hash of a value by the secret of its scope, the same for all encodings of the value."""
+    return hash_content(content_key(rows, scope.tenant, scope.path), canonical(decode(payload)))
 
 
 def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
@@ -465,18 +476,12 @@ def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origi
 @verb(WriteFacts, find_replay=find_replay, keep_replay=keep_replay)
 def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool]]:
     """Do several writes in order; the transaction commits all of them or none."""
-    if len(effect.writes) > call.limits.batch:
-        raise LimitExceeded(
-            f"the batch has {len(effect.writes)} writes, the limit is {call.limits.batch}",
-            hint=("Split it", larger_limit("batch")),
-            limit=call.limits.batch,
-            actual=len(effect.writes),
-        )
+    ensure_batch_fits(len(effect.writes), call.limits)
     values: list[Fact | bool] = []
     notes: list[Note] = []
     known_open: set[str] = set()
     for write in effect.writes:
-        _ensure_same_tenant(write.scope, effect.scope)
+        ensure_same_tenant(write.scope, effect.scope)
         if write.scope.path not in known_open:
             # Once is enough: nothing in a batch ends a scope.
             ensure_open(rows, write.scope)
@@ -601,6 +606,18 @@ def _revision(fact: Fact) -> Revision:
     )
 
 
-def _ensure_same_tenant(scope: Scope, home: Scope) -> None:
+def ensure_batch_fits(writes: int, limits: Limits) -> None:
+    """Refuse a batch of too many writes."""
+    if writes > limits.batch:
+        raise LimitExceeded(
+            f"the batch has {writes} writes, the limit is {limits.batch}",
+            hint=("Split it", larger_limit("batch")),
+            limit=limits.batch,
+            actual=writes,
+        )
+
+
+def ensure_same_tenant(scope: Scope, home: Scope) -> None:
+    """Refuse a batch that reaches into another tenant."""
     if scope.tenant != home.tenant:
         raise UsageError("a batch stays inside one tenant", hint="Ask for each tenant on its own")

@@ -22,6 +22,7 @@ from memoranda.model.effect import Effect, register
 from memoranda.model.event import Decision, Note
 from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits
+from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
@@ -58,6 +59,9 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     seen: Outcome[Any] | None = None
     """What an approved read found before the transaction began."""
 
+
+Demand = tuple[str, Scope, str | None]
+"""A capability that an effect needs, the scope, and the key where there is one."""
 
 MayRead = Callable[[str], bool]
 """Says whether a key may be read."""
@@ -100,6 +104,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     preparation: Preparation | None = None
     admit: Callable[[Reader, Any, Call], None] | None = None
     """Raise `Refused` before anything is written; the refusal is recorded."""
+    touches: Callable[[Reader, Any, Call], Iterable[Demand]] | None = None
+    """Return what the effect needs at the places that it finds in the rows, in place of what it demands by itself."""
     can_wait: bool = True
     """Whether the effect may wait for approval; if not, a policy that asks for approval denies it."""
 

@@ -16,21 +16,26 @@ from typing import Any, TypeVar
 import msgspec
 
 from memoranda.engine import (
+    batch,
     blocks,
     collections,
     definitions,
     entries,
     erasure,
     facts,
+    forget,
     learning,
     recall,
+    scopes,
     sessions,
+    supersede,
     transfer,
+    undo,
 )
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
-from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
+from memoranda.engine.verbs import VERBS, Call, Demand, Outcome, Preparation, Verb
 from memoranda.errors import Advice, ApprovalRequired, Busy, Conflict, Denied, Hint, QuotaExceeded, Refused, Unavailable
 from memoranda.governance import approvals, ledger, maintenance, permissions, runs
 from memoranda.governance.approvals import hold
@@ -53,9 +58,14 @@ SUBJECTS = (
     sessions,
     blocks,
     entries,
+    forget,
+    supersede,
+    undo,
+    batch,
     recall,
     learning,
     collections,
+    scopes,
     definitions,
     erasure,
     transfer,
@@ -93,18 +103,20 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     silent: Policy | None = None
 
 
-def decide(policies: Sequence[Policy], effect: Effect) -> Verdict:
-    """Return the strictest verdict of all policies on all places the effect touches."""
+def decide(policies: Sequence[Policy], effect: Effect, touched: Sequence[Demand] = ()) -> Verdict:
+    """Return the strictest verdict of all policies on all places the effect touches, by itself or in the rows."""
     if len(policies) == 1:
         policy = policies[0]
         # Most effects need one capability in one scope, and most handles have it there, whatever the key.
         if policy is OWNER or (
-            type(effect).demands is Effect.demands and policy.plainly_allows(effect.capability, effect.reach)
+            not touched
+            and type(effect).demands is Effect.demands
+            and policy.plainly_allows(effect.capability, effect.reach)
         ):
             return Verdict("allow", effect.capability)
     strictest: Verdict | None = None
     for policy in policies:
-        for capability, scope, key in effect.demands():
+        for capability, scope, key in touched or effect.demands():
             verdict = _decide_one(policy, capability, scope, key)
             if verdict.level == "deny":
                 return verdict
@@ -340,7 +352,7 @@ class Gate:
 
     def _passes(self, rows: Reader, effect: Effect, caller: Caller, call: Call) -> bool:
         policies = self._policies(rows, effect, caller)
-        if decide(policies, effect).level != "allow":
+        if _decide_in(rows, policies, effect, call).level != "allow":
             return False
         quotas = [policy.quota for policy in policies if policy.quota is not None]
         try:
@@ -352,7 +364,7 @@ class Gate:
     def _write_once(self, effect: Effect, verb: Verb, caller: Caller, call: Call) -> Any:
         def work(rows: Transaction) -> Any:
             policies = self._policies(rows, effect, caller)
-            verdict = decide(policies, effect)
+            verdict = _decide_in(rows, policies, effect, call)
             if verdict.level == "deny":
                 return self._refuse(rows, effect, caller, verdict)
             earlier = earlier_result(rows, effect)
@@ -447,6 +459,14 @@ class Gate:
             checks,
             self._keep_text,
         )
+
+
+def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: Call) -> Verdict:
+    """Return the verdict on an effect, and on the places that it finds in these rows."""
+    touches = VERBS[type(effect)].touches
+    if touches is None or all(policy.plainly_allows(effect.capability, effect.scope) for policy in policies):
+        return decide(policies, effect)
+    return decide(policies, effect, tuple(dict.fromkeys(touches(rows, effect, call))))
 
 
 def _ensure_may_wait(caller: Caller, why: str) -> None:

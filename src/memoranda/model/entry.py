@@ -89,6 +89,26 @@ class Entry(Result, frozen=True, kw_only=True):
     origin: Origin = Origin()
     sequence: int = 0
 
+    @property
+    def ref(self) -> str:
+        """What it is read, superseded or forgotten by."""
+        return f"entry:{self.id}"
+
+    @property
+    def valid_from(self) -> datetime:
+        """Since when it holds: when it was said or stored, unless its metadata `valid_from` says otherwise."""
+        return self.moment("valid_from", "time")
+
+    @property
+    def valid_to(self) -> datetime | None:
+        """Until when it held; None while it is current."""
+        return self.ended_at
+
+    @property
+    def chain(self) -> str:
+        """The name of its chain: its key, or the id of the first entry where that has none."""
+        return self.key or self.id
+
     def moment(self, *names: str) -> datetime:
         """Return the moment that one of these metadata names, the first that does; else when it was stored."""
         for name in names:
@@ -270,8 +290,56 @@ class Remembered(Result, frozen=True, kw_only=True):
     stored: bool
     duplicate: bool = False
     replaced: str | None = None
-    """The id of the entry whose key this one took over."""
+    """The id of the entry whose place this one took."""
     expires_at: datetime | None = None
+    undo: str | None = None
+    """What `undo` takes to bring back the entry that it superseded."""
+
+    @property
+    def ref(self) -> str:
+        """What the entry is read, superseded or forgotten by."""
+        return f"entry:{self.id}"
+
+
+class Superseded(msgspec.Struct, frozen=True, kw_only=True):
+    """What took the place of something: an entry, the value of a fact, or a line of a block."""
+
+    ref: str
+    """The ref of what is true now; of a fact, it is the same as before."""
+    replaced: str
+    """The ref of what was true until now."""
+    collection: str | None = None
+    """The collection of an entry."""
+    namespace: str = ""
+    expires_at: datetime | None = None
+    undo: str
+    """What `undo` takes to bring that back."""
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call of `forget` forgot, or would forget; false if there was nothing."""
+
+    refs: tuple[str, ...] = ()
+    count: int = 0
+    entries: int = 0
+    facts: int = 0
+    """Facts, records among them."""
+    lines: int = 0
+    """Lines of memory blocks."""
+    undo: str | None = None
+    """What `undo` takes to bring it back; None where nothing was forgotten."""
+    dry_run: bool = False
+
+    def __bool__(self) -> bool:
+        """Return whether there was anything to forget."""
+        return self.count > 0
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What an undo brought back."""
+
+    refs: tuple[str, ...] = ()
+    count: int = 0
 
 
 def check_kinds(kinds: Any) -> tuple[Kind, ...]:

@@ -12,6 +12,7 @@ from typing import Literal, cast, get_args
 import msgspec
 
 from memoranda.errors import UsageError
+from memoranda.model.names import require_label
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
 
@@ -54,6 +55,19 @@ def parse_ref(text: str, *, tenant: str = DEFAULT_TENANT) -> Ref:
         hint="Pass the `ref` of a match, such as entry:<id> or fact:user:ada#profile.language",
         value=text,
     )
+
+
+def as_ref(named: str, *, tenant: str = DEFAULT_TENANT) -> Ref:
+    """Return the ref that a text is, or that of the entry whose id it is; or raise UsageError.
+
+    >>> str(as_ref("ent_1"))
+    'entry:ent_1'
+    """
+    kind, colon, _ = named.partition(":") if isinstance(cast(object, named), str) else ("", "", "")
+    if colon and kind in _KINDS:
+        return parse_ref(named, tenant=tenant)
+    require_label("id", named)
+    return Ref("entry", None, named)
 
 
 def line_digest(line: str) -> str:

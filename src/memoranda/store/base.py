@@ -128,6 +128,7 @@ class EntryQuery(msgspec.Struct, frozen=True, kw_only=True):
       embedder, by sequence.
     - `shelf`, and `key` or `digest`: live ones, by sequence.
     - `shelf`, `digest`, `ended_since`, `limit`: those that ended at or after a moment.
+    - `shelf`, `chain`: those whose key or id it is, live or ended, by sequence.
     - `below`: live ones at and below a scope, by sequence.
 
     And `index_rows` these:
@@ -144,6 +145,7 @@ class EntryQuery(msgspec.Struct, frozen=True, kw_only=True):
     sequences: Sequence[int] | None = None
     id: str | None = None
     key: str | None = None
+    chain: str | None = None
     digest: bytes | None = None
     active_at: datetime | None = None
     expired_by: datetime | None = None
@@ -273,6 +275,13 @@ class Reader(Protocol):
 
     def tenants(self) -> list[str]:
         """Return every tenant with any rows, sorted."""
+        ...
+
+    def scopes(self, tenant: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[str]:
+        """Return the paths that begin with a text and have facts or live entries, in order, from the first after one.
+
+        An empty `after` begins with the shared scope, whose path is empty, where it has any.
+        """
         ...
 
     def tenant_state(self, tenant: str) -> TenantState:

@@ -287,6 +287,12 @@ class _Rows:
         of_collections = {place[1] for place in self._t.plain if place[0] is Collection}
         return sorted({*self._t.tenants, *self._t.events, *of_facts, *of_collections})
 
+    def scopes(self, tenant: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[str]:
+        of_facts = {scope.path for scope, _ in self._t.facts if scope.tenant == tenant}
+        of_entries = {kept.entry.scope.path for kept in self._entries_of(tenant) if kept.entry.ended_at is None}
+        paths = sorted(path for path in of_facts | of_entries if path.startswith(prefix))
+        return [path for path in paths if not after or path > after][:limit]
+
     def tenant_state(self, tenant: str) -> TenantState:
         return self._t.tenants.get(tenant, TenantState())
 
@@ -461,6 +467,8 @@ class _Rows:
         entry = kept.entry
         if query.ended_since is not None:
             in_time = entry.ended_at is not None and entry.ended_at >= query.ended_since
+        elif query.chain is not None:
+            in_time = True
         elif query.active_at is not None:
             in_time = entry.active_at(query.active_at)
         else:
@@ -474,6 +482,7 @@ class _Rows:
             and (query.sequences is None or entry.sequence in query.sequences)
             and query.id in (None, entry.id)
             and query.key in (None, entry.key)
+            and query.chain in (None, entry.key, entry.id)
             and query.digest in (None, kept.digest)
             and (query.expired_by is None or (entry.expires_at is not None and entry.expires_at <= query.expired_by))
             and (query.without_vector_of is None or (entry.sequence, query.without_vector_of) not in self._t.vectors)

@@ -45,6 +45,7 @@ _ENTRIES = Statements(
         "list_without_vector": ({"tenant", "collection", "without_vector_of", "limit"}, {"after"}),
         "list_entries_of_key": ({"shelf", "key"}, set()),
         "list_entries_alike": ({"shelf", "digest"}, set()),
+        "list_chain": ({"shelf", "chain"}, set()),
         "list_ended": ({"shelf", "digest", "ended_since", "limit"}, set()),
         "list_live_below": ({"below"}, set()),
     },
@@ -127,7 +128,7 @@ class EntryRows(Rows):
             live = [row for each in ranges for row in self._all(statement, tenant, *each)]
             return self._look_up_entries(tenant, sorted(sequence for (sequence,) in live), self._work)
         if shelf is not None:
-            sought: tuple[Any, ...] = (query.digest,) if query.key is None else (query.key,)
+            sought: tuple[Any, ...] = (next(one for one in (query.key, query.chain, query.digest) if one is not None),)
             if query.ended_since is not None:
                 sought = to_micros(query.ended_since), query.digest, query.limit
             found = self._on_shelf(statement, shelf, *sought)

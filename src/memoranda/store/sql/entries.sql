@@ -158,6 +158,10 @@ SELECT {entry} FROM {entries_with_shelf} WHERE tenant COLLATE "POSIX" = :tenant 
 -- The live entry of a key on one shelf.
 SELECT {entry} FROM {entries_with_shelf} WHERE {on_shelf} AND key = :key AND ended_at IS NULL;
 
+-- name: list_chain(tenant, shelf, chain)
+-- The entries of one shelf whose key or id this is, live or ended.
+SELECT {entry} FROM {entries_with_shelf} WHERE {on_shelf} AND (key = :chain OR id = :chain);
+
 -- name: list_entries_alike(tenant, shelf, digest)
 -- The live entries of a digest on one shelf.
 SELECT {entry} FROM {entries_with_shelf} WHERE {on_shelf} AND digest = :digest AND ended_at IS NULL;

@@ -211,6 +211,36 @@ UNION SELECT tenant FROM memoranda.collections
 UNION SELECT tenant FROM of_facts WHERE tenant IS NOT NULL
 ORDER BY tenant;
 
+-- name: list_scopes(tenant, low, high, limit) [sqlite]
+-- The scopes in a range that have facts or live entries, found by skipping from one to the next.
+WITH RECURSIVE of_facts (scope) AS (
+    SELECT min(scope) FROM facts WHERE tenant = :tenant AND scope >= :low AND scope < :high
+    UNION ALL
+    SELECT (SELECT min(facts.scope) FROM facts WHERE tenant = :tenant AND facts.scope > of_facts.scope AND facts.scope < :high)
+    FROM of_facts WHERE of_facts.scope IS NOT NULL
+  )
+SELECT scope FROM of_facts WHERE scope IS NOT NULL
+UNION SELECT scope FROM shelves WHERE tenant = :tenant AND scope >= :low AND scope < :high AND entries > 0
+ORDER BY scope
+LIMIT :limit;
+
+-- name: list_scopes(tenant, low, high, limit) [postgres]
+-- The scopes in a range that have facts or live entries, found by skipping from one to the next.
+WITH RECURSIVE of_facts (scope) AS (
+    SELECT min(scope) FROM memoranda.facts WHERE tenant = :tenant AND scope >= :low AND scope < :high
+    UNION ALL
+    SELECT (
+      SELECT min(facts.scope) FROM memoranda.facts
+      WHERE tenant = :tenant AND facts.scope > of_facts.scope AND facts.scope < :high
+    )
+    FROM of_facts WHERE of_facts.scope IS NOT NULL
+  )
+SELECT scope FROM of_facts WHERE scope IS NOT NULL
+UNION SELECT scope FROM memoranda.shelves
+WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high AND entries > 0
+ORDER BY scope
+LIMIT :limit;
+
 -- name: get_tenant(tenant)
 -- The state of a tenant's rules, and the end of its ledger.
 SELECT revision, epoch, length, head FROM memoranda.tenants WHERE tenant = :tenant;

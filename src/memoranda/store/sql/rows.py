@@ -440,6 +440,12 @@ class Rows(ABC):
         """Return every tenant with any rows."""
         return [tenant for (tenant,) in self._all("list_tenants")]
 
+    def scopes(self, tenant: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[str]:
+        """Return the paths that begin with a text and have facts or live entries."""
+        low = max(prefix, _next_text(after)) if after else prefix
+        found = self._all("list_scopes", tenant, low, prefix + _LAST, _row_limit(limit))
+        return [path for (path,) in found]
+
     def tenant_state(self, tenant: str) -> TenantState:
         """Return the state of the tenant's rules."""
         return self._tenant(tenant)[0]

@@ -373,12 +373,12 @@ class EntryPromises:
         others = [memory.scope(user="adam"), memory.scope(user="ada", agent="x"), memory.scope(tenant="t", user="ada")]
         for other in others:
             other.remember("Otter", collection="notes")
-            assert other.forget(kept.id, collection="notes") is False
-            assert other.forget(key="k", collection="notes") is False
-        assert ada.forget(kept.id, collection="tasks") is False
-        assert ada.forget(key="k", collection="notes", namespace="x") is False
+            assert not other.forget(kept.id, collection="notes")
+            assert not other.forget(key="k", collection="notes")
+        assert not ada.forget(kept.id, collection="tasks")
+        assert not ada.forget(key="k", collection="notes", namespace="x")
         assert recall_contents(ada, "heron") == ["Heron"]
-        assert ada.forget(kept.id, collection="notes") is True
+        assert ada.forget(kept.id, collection="notes")
 
     # forgetting
 
@@ -388,8 +388,8 @@ class EntryPromises:
         ada.remember("Heron by the bridge", collection="notes", namespace="n")
         assert len(recall_contents(ada, "heron")) == 2
         name: dict[str, Any] = {"id": gone.id} if by == "id" else {"key": "k", "namespace": "n"}
-        assert ada.forget(collection="notes", **name) is True
-        assert ada.forget(collection="notes", **name) is False
+        assert ada.forget(collection="notes", **name)
+        assert not ada.forget(collection="notes", **name)
         for mode in MODES:
             assert recall_contents(ada, "heron weir", mode=mode, limit=1) == ["Heron by the bridge"]
         assert (
@@ -506,7 +506,7 @@ class EntryPromises:
         there.remember("Heron by the mill", collection="notes", key="k")
         assert sorted(recall_contents(here, "heron")) == ["Heron by the bridge", "Heron by the mill"]
         assert recall_contents(here, "heron by the weir", limit=2) == recall_contents(there, "heron by the weir")
-        assert here.forget(one.id, collection="notes") is False
+        assert not here.forget(one.id, collection="notes")
         assert here.forget(collection="notes", key="k")
         for place in (here, there):
             assert (
@@ -561,8 +561,8 @@ class EntryLifePromises:
         for mode in ("hybrid", "semantic", "keyword"):
             assert recall_contents(ada, "short heron", mode=mode) == ["lasting heron"]
         assert recall_contents(ada, "") == live_contents(ada) == ["lasting heron"]
-        assert ada.forget(done.id, collection="notes") is False
-        assert ada.forget(collection="notes", key="k") is False
+        assert not ada.forget(done.id, collection="notes")
+        assert not ada.forget(collection="notes", key="k")
 
     def test_a_sweep_removes_expired_entries_and_says_so(self, memory: Memory, clock: FakeClock) -> None:
         ada, bob, there = memory.scope(user="ada"), memory.scope(user="bob"), memory.scope(tenant="other", user="ada")

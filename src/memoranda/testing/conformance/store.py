@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from memoranda.testing.conformance.base import ConformanceBase
 from memoranda.testing.conformance.blocks import BlockPromises
+from memoranda.testing.conformance.changes import (
+    ChainPromises,
+    EntryBatchPromises,
+    EntryListPromises,
+    ForgetPromises,
+)
 from memoranda.testing.conformance.collections import CollectionPromises
 from memoranda.testing.conformance.definitions import DefinitionPromises, RecordPromises, SchemaPromises
 from memoranda.testing.conformance.entries import EntryLifePromises, EntryPromises
@@ -55,6 +61,10 @@ class StoreConformance(
     CollectionPromises,
     EntryLifePromises,
     EntryRulePromises,
+    ChainPromises,
+    ForgetPromises,
+    EntryBatchPromises,
+    EntryListPromises,
     BlockPromises,
     BoundPromises,
     AtOncePromises,

@@ -1,0 +1,149 @@
+"""Forgetting: by ref, by key, by a filter on metadata, or by an identifier, in one transaction.
+
+What is forgotten ends: recalls as of earlier moments still find it, and `engine.undo` brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from memoranda.engine.entries import end_entry, entry_of_key, live_entries
+from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
+from memoranda.engine.refs import Lines, Target, demand_of, find_target
+from memoranda.engine.sessions import ensure_open
+from memoranda.engine.verbs import Call, Demand, Outcome, verb
+from memoranda.model.block import BLOCKS, lines_of
+from memoranda.model.effect import WriteEffect
+from memoranda.model.entry import Entry, Forgotten, Shelf
+from memoranda.model.event import Note
+from memoranda.model.fact import Fact
+from memoranda.model.identifier import Identifier
+from memoranda.model.internals import is_block, is_internal
+from memoranda.model.names import collection_key
+from memoranda.model.ref import Ref
+from memoranda.model.value import encode
+from memoranda.store.base import FactQuery, Reader, Transaction
+
+
+class Forget(WriteEffect, frozen=True, kw_only=True, tag="forget"):
+    """End what one of `id`, `key`, `filter` and `identifier` names; as of earlier moments it can still be recalled."""
+
+    collection: str | None = None
+    namespace: str | None = ""
+    id: str | None = None
+    """The ref of an entry, fact or line at or below the scope, or the id of an entry."""
+    key: str | None = None
+    """The key of an entry of the collection and namespace."""
+    filter: dict[str, Any] | None = None
+    """Entries with these metadata."""
+    identifier: str | None = None
+    """Entries, facts and lines that contain it."""
+    dry_run: bool = False
+
+    @property
+    def place(self) -> str | None:
+        """The collection, spelled as a key, where one is named."""
+        return None if self.collection is None else collection_key(self.collection)
+
+    def weight(self) -> tuple[int, int]:
+        """Return one write; none if nothing will be changed."""
+        return (0, 0) if self.dry_run else (1, 0)
+
+
+def touched_by_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Demand]:
+    """Return what it takes to forget what an effect names in the rows."""
+    return (demand_of(target, effect.capability) for target in _targets(rows, effect, call))
+
+
+@verb(Forget, touches=touched_by_forget)
+def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[Forgotten]:
+    """End what an effect names, all of it or nothing, and return what that was."""
+    return forget_after(rows, effect, call, 0)
+
+
+def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: int) -> Outcome[Forgotten]:
+    """Forget in a transaction that has made this number of notes already."""
+    ensure_open(rows, effect.scope)
+    targets = list(_targets(rows, effect, call))
+    counted = _count(targets, dry_run=effect.dry_run)
+    if effect.dry_run or not targets:
+        return Outcome(counted)
+    notes = [note for target in targets for note in _end(rows, target, call)]
+    undo = undo_token(rows, effect.scope.tenant, len(notes), notes_before)
+    return Outcome(msgspec.structs.replace(counted, undo=undo), tuple(notes))
+
+
+def undo_token(rows: Transaction, tenant: str, notes: int, notes_before: int = 0) -> str:
+    """Return what names the next events of a ledger, for `undo`: they say what a call changed."""
+    position, _ = rows.head(tenant) or (0, "")
+    first = position + notes_before + 1
+    return f"undo:{first}-{first + notes - 1}"
+
+
+def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
+    scope, now = effect.scope, call.now
+    if effect.id is not None:
+        target = find_target(rows, scope, effect.id, now)
+        if target is not None and (
+            effect.collection is None or (isinstance(target, Entry) and target.collection == effect.collection)
+        ):
+            yield target
+    elif effect.key is not None:
+        entry = entry_of_key(rows, Shelf(scope, effect.collection or "", effect.namespace), effect.key)
+        if entry is not None and entry.is_current_at(now):
+            yield entry
+    elif effect.filter is not None:
+        place = {"collection": effect.collection, "namespace": effect.namespace}
+        yield from (_bare(one) for one in live_entries(rows, scope, now, filter=effect.filter, **place))
+    elif effect.identifier is not None:
+        yield from _mentions(rows, effect, Identifier(effect.identifier), call)
+
+
+def _mentions(rows: Reader, effect: Forget, identifier: Identifier, call: Call) -> Iterator[Target]:
+    """Yield what contains an identifier: entries, and unless a collection is named also facts and lines."""
+    place = {"collection": effect.collection, "namespace": effect.namespace}
+    for entry in live_entries(rows, effect.scope, call.now, **place):
+        if identifier.is_in_key(entry.key) or identifier.is_in([entry.content, entry.metadata]):
+            yield _bare(entry)
+    if effect.collection is not None or effect.namespace is not None:
+        return
+    for fact in rows.facts(FactQuery(effect.scope, active_at=call.now)):
+        if is_block(fact.scope, fact.key):
+            numbers = tuple(number for number, line in lines_of(fact.value) if identifier.is_in(line))
+            if numbers:
+                yield Lines(fact, numbers)
+        elif not is_internal(fact.scope, fact.key) and (identifier.is_in_key(fact.key) or identifier.is_in(fact.value)):
+            yield msgspec.structs.replace(fact, value=None)
+
+
+def _bare(entry: Entry) -> Entry:
+    """Return an entry without its content, of which there may be thousands."""
+    return msgspec.structs.replace(entry, content=None, metadata={})
+
+
+def _end(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
+    """End one thing; return the notes for the ledger."""
+    if isinstance(target, Entry):
+        return (end_entry(rows, target, call.now),)
+    if isinstance(target, Fact):
+        return delete_fact(rows, DeleteFact(scope=target.scope, key=target.key), call).notes
+    block, gone = target.block, set(target.numbers)
+    left = [line for number, line in enumerate(block.value.split("\n"), start=1) if number not in gone]
+    text = "\n".join(left)
+    if not text.strip():
+        return delete_fact(rows, DeleteFact(scope=block.scope, key=block.key), call).notes
+    write = SetFact(scope=block.scope, key=block.key, payload=msgspec.Raw(encode(text)), domain=block.domain)
+    return set_fact(rows, write, call).notes
+
+
+def _count(targets: Sequence[Target], *, dry_run: bool) -> Forgotten:
+    entries = [target.ref for target in targets if isinstance(target, Entry)]
+    facts = [str(Ref("fact", target.scope, target.key)) for target in targets if isinstance(target, Fact)]
+    lines = [ref for target in targets if isinstance(target, Lines) for ref in target.refs]
+    refs = (*entries, *facts, *lines)
+    return Forgotten(
+        refs=refs, count=len(refs), entries=len(entries), facts=len(facts), lines=len(lines), dry_run=dry_run
+    )

@@ -1,0 +1,184 @@
+"""Superseding: what was true until now ends, and what is true from now on takes its place.
+
+The entries of one subject are a chain. They share a key; where the first one has none, the later ones have its id as
+their key. Each names the one that it replaces in its metadata `replaces`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from memoranda.engine.embedding import Texts, text_of, texts_by_space
+from memoranda.engine.entries import (
+    EMBEDDING_TAKES_TIME,
+    Item,
+    embed_texts,
+    end_entry,
+    entry_of_key,
+    shelf_of,
+    store_items,
+)
+from memoranda.engine.facts import SetFact, set_fact
+from memoranda.engine.forget import undo_token
+from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, unknown
+from memoranda.engine.sessions import ensure_open
+from memoranda.engine.verbs import Call, Demand, Outcome, Preparation, verb
+from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
+from memoranda.model.effect import WriteEffect
+from memoranda.model.entry import Entry, Superseded
+from memoranda.model.event import Note
+from memoranda.model.fact import Fact, with_source
+from memoranda.model.ref import Ref, as_ref, line_digest
+from memoranda.model.value import decode, encode, encode_checked
+from memoranda.store.base import Reader, Transaction
+
+REPLACES = "replaces"
+"""The metadata with the id of the entry that an entry replaces."""
+_OWN = frozenset({REPLACES, "time", "valid_from", "value", "said_in"})
+"""Metadata about one entry of a chain, which the next one does not take over."""
+_MARKER = re.compile(r"\s*(?:[-*•]\s+)?")
+
+
+class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
+    """Put something else in the place of an entry, of the value of a fact, or of a line of a block."""
+
+    ref: str
+    payload: msgspec.Raw
+    metadata: msgspec.Raw | None = None
+    """Of an entry; those of the entry before it where None."""
+    ttl: int | None = None
+    source: str | None = None
+    only_entries: bool = False
+
+    def weight(self) -> tuple[int, int]:
+        """Return one write and the bytes of its content."""
+        return 1, len(bytes(self.payload))
+
+
+def _touched(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
+    ref = as_ref(effect.ref, tenant=effect.scope.tenant)
+    # Of an entry also one that has ended: whether it may be written decides whether its successor is named.
+    entry = find_entry(rows, effect.scope, ref.name) if ref.scope is None else None
+    target = entry or find_target(rows, effect.scope, effect.ref, call.now)
+    if target is not None:
+        yield demand_of(target, effect.capability)
+
+
+def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None:
+    ensure_open(rows, effect.scope)
+    target = _current_target(rows, effect, call)
+    if not isinstance(target, Entry):
+        return None
+    texts = [text_of(decode(bytes(effect.payload)))]
+    return texts_by_space(rows, effect.scope.tenant, [(target.collection, texts)])
+
+
+@verb(
+    Supersede,
+    touches=_touched,
+    preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
+)
+def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Superseded]:
+    """End what a ref names, and begin what takes its place."""
+    ensure_open(rows, effect.scope)
+    target = _current_target(rows, effect, call)
+    if isinstance(target, Entry):
+        done, notes = _supersede_entry(rows, effect, target, call)
+    elif isinstance(target, Fact):
+        done, notes = _supersede_fact(rows, effect, target, call)
+    else:
+        done, notes = _supersede_line(rows, effect, target, call)
+    undo = undo_token(rows, effect.scope.tenant, len(notes))
+    return Outcome(msgspec.structs.replace(done, undo=undo), tuple(notes))
+
+
+def _current_target(rows: Reader, effect: Supersede, call: Call) -> Target:
+    """Return what a ref names now, or raise why it is not true now."""
+    target = find_target(rows, effect.scope, effect.ref, call.now)
+    if effect.only_entries and target is not None and not isinstance(target, Entry):
+        raise UsageError(
+            f"`{effect.ref}` is not an entry, and `replaces` names one", hint="Use supersede", value=effect.ref
+        )
+    if target is not None:
+        return target
+    ref = as_ref(effect.ref, tenant=effect.scope.tenant)
+    ended = find_entry(rows, effect.scope, ref.name) if ref.scope is None else None
+    if ended is None:
+        raise unknown(effect.ref, effect.scope)
+    current = entry_of_key(rows, shelf_of(ended), ended.chain)
+    if current is not None and current.is_current_at(call.now):
+        raise Conflict(
+            f"`{ended.ref}` was superseded already: `{current.ref}` is current",
+            hint="Read the current one, and supersede that",
+            expected=ended.ref,
+            actual=current.ref,
+        )
+    raise NotFound(
+        f"`{ended.ref}` is no longer current, and nothing took its place",
+        hint="Undo that it was forgotten, or remember anew",
+        value=effect.ref,
+    )
+
+
+def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Call) -> tuple[Superseded, Sequence[Note]]:
+    metadata: dict[str, Any] = {name: value for name, value in old.metadata.items() if name not in _OWN}
+    if effect.metadata is not None:
+        metadata = decode(bytes(effect.metadata))
+    metadata[REPLACES] = old.id
+    item = Item(payload=effect.payload, metadata=msgspec.Raw(encode(metadata)), key=old.chain)
+    expires_at = call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None
+    ended = end_entry(rows, old, call.now)
+    (new,), notes = store_items(
+        rows,
+        shelf_of(old),
+        [item],
+        call,
+        at=max(call.now, old.created_at),
+        expires_at=expires_at,
+        origin=with_source(call.origin, effect.source),
+    )
+    place = {"collection": old.collection, "namespace": old.namespace, "expires_at": expires_at}
+    return Superseded(ref=new.ref, replaced=old.ref, undo="", **place), [ended, *notes]
+
+
+def _supersede_fact(rows: Transaction, effect: Supersede, fact: Fact, call: Call) -> tuple[Superseded, Sequence[Note]]:
+    ref = str(Ref("fact", fact.scope, fact.key))
+    write = SetFact(
+        scope=fact.scope,
+        key=fact.key,
+        payload=effect.payload,
+        ttl=effect.ttl,
+        source=effect.source,
+        domain=fact.domain,
+    )
+    done = set_fact(rows, write, call)
+    return Superseded(ref=ref, replaced=ref, expires_at=done.value.expires_at, undo=""), done.notes
+
+
+def _supersede_line(
+    rows: Transaction, effect: Supersede, target: Lines, call: Call
+) -> tuple[Superseded, Sequence[Note]]:
+    block, number = target.block, target.numbers[0]
+    lines = block.value.split("\n")
+    line = _as_line(decode(bytes(effect.payload)), lines[number - 1])
+    lines[number - 1] = line
+    payload = msgspec.Raw(encode_checked("\n".join(lines), call.limits))
+    write = SetFact(scope=block.scope, key=block.key, payload=payload, source=effect.source, domain=block.domain)
+    name = block.key.partition(".")[2]
+    ref = str(Ref("line", block.scope, f"{name}:{line_digest(line)}"))
+    return Superseded(ref=ref, replaced=target.refs[0], undo=""), set_fact(rows, write, call).notes
+
+
+def _as_line(content: Any, old: str) -> str:
+    """Return the text of a new line, with the indent and the bullet of the old one where it has none."""
+    if not isinstance(content, str) or not content.strip() or "\n" in content.strip():
+        raise InvalidValue("a line of a block is superseded by one line of text", hint="Pass one line", path="$")
+    text = content.strip()
+    bullet = _MARKER.match(old)
+    own = _MARKER.match(text)
+    return text if bullet is None or (own is not None and own.group()) else bullet.group() + text

@@ -1,0 +1,212 @@
+"""Undoing a forget or a supersede: what it ended is there again, from now on.
+
+The ledger says what a call changed, so a token names its events. An entry comes back as a new row with its old id: as
+of the moments between, it is still gone. A fact and a block get their earlier value as a new version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_key, shelf_of
+from memoranda.engine.facts import SetFact, set_fact
+from memoranda.engine.refs import is_within
+from memoranda.engine.sessions import ensure_open
+from memoranda.engine.verbs import Call, Demand, Outcome, verb
+from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.model.clock import moment_after
+from memoranda.model.effect import WriteEffect
+from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
+from memoranda.model.event import Event, Note
+from memoranda.model.fact import Revision
+from memoranda.model.ref import Ref
+from memoranda.model.scope import Scope
+from memoranda.model.text import quote
+from memoranda.model.value import canonical, encode
+from memoranda.store.base import EntryQuery, Reader, RevisionQuery, Transaction
+
+_TOKEN = re.compile(r"undo:([1-9][0-9]{0,17})-([1-9][0-9]{0,17})")
+_UNDONE = frozenset({"forget", "remember", "delete_fact", "set_fact"})
+"""Effects of events that can be undone."""
+_IGNORED = frozenset({"expire_entry", "expire_fact"})
+
+
+class Undo(WriteEffect, frozen=True, kw_only=True, tag="undo"):
+    """Bring back what a forget or a supersede ended."""
+
+    token: str
+
+
+def check_token(token: object) -> str:
+    """Return what a forget or a supersede returned as `undo`, or raise UsageError."""
+    if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+        raise UsageError(
+            f"{quote(token)} does not name anything to undo",
+            hint="Pass the result of the call, or its `undo`",
+            value=token,
+            path="token",
+        )
+    return token
+
+
+def _touched(rows: Reader, effect: Undo, call: Call) -> Iterator[Demand]:
+    return ((effect.capability, Scope(event.tenant, event.scope), event.key) for event in events_of(rows, effect))
+
+
+def events_of(rows: Reader, effect: Undo) -> list[Event]:
+    """Return the events that a token names, or raise NotFound if they are not all of this scope and of these kinds."""
+    matched = _TOKEN.fullmatch(check_token(effect.token))
+    first, last = (int(part) for part in matched.groups()) if matched is not None else (1, 0)
+    tenant, found = effect.scope.tenant, list[Event]()
+    for event in rows.events(tenant, start=first, limit=max(0, last - first + 1)):
+        if (
+            event.effect not in _UNDONE | _IGNORED
+            or "last" in event.detail  # several entries, which no supersede makes
+            or event.decision not in ("allow", "approved")
+            or not is_within(effect.scope, Scope(tenant, event.scope))
+        ):
+            break
+        found.append(event)
+    if not found or found[-1].position != last:
+        raise NotFound(
+            f"{quote(effect.token)} names nothing that was forgotten or superseded in `{effect.scope}`",
+            hint="Undo it with the handle of the same scope",
+            value=effect.token,
+        )
+    return found
+
+
+@verb(Undo, touches=_touched)
+def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
+    """Bring back everything that a call ended, or nothing, and return what that was."""
+    ensure_open(rows, effect.scope)
+    refs: list[str] = []
+    notes: list[Note] = []
+    for event in reversed(events_of(rows, effect)):  # what was written last goes first
+        if event.effect == "forget":
+            entry, about = _restore_entry(rows, event, call)
+            refs += [entry.ref] if about else []
+            notes += about
+        elif event.effect == "remember":
+            notes += _take_back(rows, event, call)
+        elif event.effect in _UNDONE:
+            notes += _restore_fact(rows, event, call)
+            refs.append(str(Ref("fact", Scope(event.tenant, event.scope), event.key or "")))
+    refs.reverse()
+    detail = {"undone": effect.token, "restored": len(refs)}
+    notes.append(Note(effect=effect.name, scope=effect.scope.path, detail=detail))
+    return Outcome(Restored(refs=tuple(refs), count=len(refs)), tuple(notes))
+
+
+# entries
+
+
+def _restore_entry(rows: Transaction, event: Event, call: Call) -> tuple[Entry, list[Note]]:
+    """Store an ended entry again under its id; return it, and the notes, of which there are none for a duplicate."""
+    old = next(rows.entries(EntryQuery(tenant=event.tenant, sequences=[event.version or 0])), None)
+    if old is None or old.id != event.resource or (old.expires_at is not None and old.expires_at <= call.now):
+        raise _too_late(f"entry:{event.resource}")
+    newest = next(rows.entries(EntryQuery(tenant=event.tenant, id=old.id)))
+    current = newest if newest.ended_at is None else entry_of_key(rows, shelf_of(old), old.chain)
+    if current is not None and current.is_current_at(call.now):
+        raise _taken(old.ref, current.ref)
+    digest = digest_of(encode(old.content))
+    same = rows.entries(EntryQuery(shelf=shelf_of(old), digest=digest))
+    if old.key is None and any(_is_copy(one, old, call.now) for one in same):
+        return old, []  # it was remembered again meanwhile
+    return old, [_store_again(rows, old, digest, call)]
+
+
+def _is_copy(one: Entry, old: Entry, now: datetime) -> bool:
+    return one.is_current_at(now) and canonical(one.metadata) == canonical(old.metadata)
+
+
+def _store_again(rows: Transaction, old: Entry, digest: bytes, call: Call) -> Note:
+    """Add the row of an entry again, with the words and vectors that it has."""
+    collection = rows.get(Collection, old.scope.tenant, old.collection)
+    if collection is None:
+        raise _too_late(old.ref)
+    spaces = [space for space in (collection.space, collection.successor) if space is not None]
+    made = {space.embedder: _indexed(rows, old, space.embedder) for space in spaces}
+    own = made[collection.space.embedder]
+    if own is None:
+        raise _too_late(old.ref)
+    payload = encode(old.content)
+    # During a move to another embedder, the move itself makes the vectors that are not there yet.
+    vectors = {embedder: row.vector for embedder, row in made.items() if row is not None}
+    new = NewEntry(old.id, old.key, payload, encode(old.metadata), digest, own.analysis, tuple(vectors.values()))
+    (sequence,) = rows.add_entries(
+        shelf_of(old),
+        [new],
+        list(vectors),
+        created_at=moment_after(old.ended_at, call.now),
+        expires_at=old.expires_at,
+        origin=call.origin,
+    )
+    return entry_note("remember", shelf_of(old), old.id, sequence, payload, {"restores": old.sequence})
+
+
+def _indexed(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
+    """Return the stored words and vector of an entry; None if an embedder made none of it."""
+    tenant, collection = entry.scope.tenant, entry.collection
+    query = EntryQuery(tenant=tenant, collection=collection, after=entry.sequence - 1, limit=1)
+    row = next(iter(rows.index_rows(query, embedder)), None)
+    return row if row is not None and row.sequence == entry.sequence else None
+
+
+def _take_back(rows: Transaction, event: Event, call: Call) -> list[Note]:
+    """End the entry that took the place of another; return the notes."""
+    new = next(rows.entries(EntryQuery(tenant=event.tenant, sequences=[event.version or 0])), None)
+    if new is None:
+        return []
+    if new.ended_at is not None:
+        current = entry_of_key(rows, shelf_of(new), new.chain)
+        if current is None:
+            return []  # it was forgotten
+        raise _taken(new.ref, current.ref)
+    return [end_entry(rows, new, call.now)]
+
+
+# facts
+
+
+def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:
+    """Write the value that a fact had before an event; return the notes."""
+    scope, key, version = Scope(event.tenant, event.scope), event.key or "", event.version or 0
+    ref = str(Ref("fact", scope, key))
+    newest = rows.revision(scope, key)
+    before = _value_before(rows, scope, key, version)
+    if newest is None or before is None or (before.expires_at is not None and before.expires_at <= call.now):
+        raise _too_late(ref)
+    if newest.version != version:
+        raise _taken(ref, f"{ref} at version {newest.version}")
+    ttl = None if before.expires_at is None else max(1, int((before.expires_at - call.now).total_seconds()))
+    write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(before.value)), ttl=ttl, domain=before.domain)
+    return set_fact(rows, write, call).notes
+
+
+def _value_before(rows: Reader, scope: Scope, key: str, version: int) -> Revision | None:
+    query = RevisionQuery(scope, key, newest_first=True, before=version, limit=1)
+    revision = next(rows.revisions(query), None)
+    return revision if revision is not None and revision.change == "set" and not revision.forgotten else None
+
+
+def _too_late(ref: str) -> NotFound:
+    return NotFound(
+        f"`{ref}` cannot be brought back: it has expired, or was erased",
+        hint="What was swept or erased is gone permanently",
+        value=ref,
+    )
+
+
+def _taken(ref: str, current: str) -> Conflict:
+    return Conflict(
+        f"`{ref}` cannot be brought back: `{current}` took its place",
+        hint="Forget or supersede the current one instead",
+        expected=ref,
+        actual=current,
+    )
