@@ -128,7 +128,11 @@ _GROUPS = {
     "Memory blocks": ("/api/v1/memory/blocks", "/api/v1/memory/recall"),
     "Facts by key": ("/api/v1/memory/facts", "/api/v1/memory/end"),
     "Definitions of keys": ("/api/v1/memory/definitions",),
-    "Semantic memory": ("/api/v1/remember", "/api/v1/recall", "/api/v1/collections"),
+    "Semantic memory": (
+        *("/api/v1/remember", "/api/v1/recall", "/api/v1/collections", "/api/v1/entries"),
+        *("/api/v1/namespaces", "/api/v1/scopes"),
+    ),
+    "Forgetting": ("/api/v1/memory/forget", "/api/v1/memory/undo"),
     "Chat": ("/api/v1/agent/", "/api/v1/conversations", "/api/v1/sleep"),
     "Sessions of ABL agents": ("/api/v1/agents/", "/api/v1/sessions"),
     "Machines, workflows and their runs": ("/api/v1/machines", "/api/v1/workflows", "/api/v1/runs"),

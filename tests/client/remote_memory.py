@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar, NoReturn
 
@@ -173,6 +174,11 @@ class RemoteMemory:
     def batch(self, *, idempotency_key: str | None = None) -> RemoteBatch:
         return RemoteBatch(self._names, idempotency_key)
 
+    def scopes(self, *, after: str = "", **options: Any) -> list[Scope]:
+        if after:
+            cannot("pages go on from a cursor, not from a path")
+        return [Scope(self.tenant, path) for path in self._desk.scopes(**options)]
+
     @property
     def definitions(self) -> RemoteDefinitions:
         return RemoteDefinitions(self._desk, self._names)
@@ -296,8 +302,8 @@ class RemoteScope:
 
     # entries
 
-    def remember(self, content: Any, *, collection: str, **options: Any) -> Any:
-        return self._client.collections.remember(content, collection=collection, scope=self._below, **options)
+    def remember(self, content: Any, **options: Any) -> Any:
+        return self._client.collections.remember(content, scope=self._below, **options)
 
     def remember_many(self, items: Any, *, collection: str, **options: Any) -> list[Any]:
         return self._client.collections.remember_many(items, collection=collection, scope=self._below, **options)
@@ -312,14 +318,34 @@ class RemoteScope:
         matches = [_match(one, self._names) for one in found.results]
         return Recalled(results=matches, count=found.count, known=found.known, hint=found.hint)
 
-    def entries(self, *, collection: str, after: int = 0, **options: Any) -> list[Entry]:
+    def entries(self, *, after: int = 0, **options: Any) -> list[Entry]:
         if after:
             cannot("pages go on from a cursor, not from a sequence")
-        found = self._client.collections.entries(collection=collection, scope=self._below, **options)
+        found = self._client.collections.entries(scope=self._below, **options)
         return [_entry(entry, self._names) for entry in found]
 
-    def forget(self, id: str | None = None, *, collection: str, **options: Any) -> bool:
-        return self._client.collections.forget(id, collection=collection, scope=self._below, **options)
+    def entry(self, ref: str | None = None, **options: Any) -> Entry | None:
+        found = self._client.collections.entry(ref, scope=self._below, **options)
+        return None if found is None else _entry(found, self._names)
+
+    def entry_history(self, ref: str, **options: Any) -> list[Entry]:
+        found = self._client.collections.entry_history(ref, scope=self._below, **options)
+        return [_entry(entry, self._names) for entry in found]
+
+    def supersede(self, ref: str, content: Any, **options: Any) -> Any:
+        return self._client.collections.supersede(ref, content, scope=self._below, **options)
+
+    def forget(self, id: str | None = None, **options: Any) -> Any:
+        return self._client.collections.forget(id, scope=self._below, **options)
+
+    def undo(self, done: Any) -> Any:
+        return self._client.collections.undo(done, scope=self._below)
+
+    def namespaces(self, **options: Any) -> list[str]:
+        return self._client.collections.namespaces(scope=self._below, **options)
+
+    def batch(self, *, idempotency_key: str | None = None) -> RemoteScopedBatch:
+        return RemoteScopedBatch(RemoteBatch(self._names, idempotency_key), self)
 
     def session(self, id: str) -> NoReturn:
         cannot("a session stands beside the memory of its user, and a key reaches what lies below")
@@ -388,6 +414,12 @@ class RemoteBatch:
     def delete(self, place: RemoteScope, key: str, **options: Any) -> None:
         self._writes.append((place, lambda batch: batch.delete(key, scope=place._below, **options)))
 
+    def remember(self, place: RemoteScope, content: Any, **options: Any) -> None:
+        self._writes.append((place, lambda batch: batch.remember(content, scope=place._below, **options)))
+
+    def forget(self, place: RemoteScope, *given: Any, **options: Any) -> None:
+        self._writes.append((place, lambda batch: batch.forget(*given, scope=place._below, **options)))
+
     def __enter__(self) -> RemoteBatch:
         return self
 
@@ -401,7 +433,28 @@ class RemoteBatch:
         with client.batch(idempotency_key=self._idempotency_key) as batch:
             for _, write in self._writes:
                 write(batch)
-        self.results = [one if isinstance(one, bool) else _fact(one, self._names) for one in batch.results]
+        self.results = [
+            _fact(one, self._names) if isinstance(one, wire_collections.Fact) else one for one in batch.results
+        ]
+
+
+class RemoteScopedBatch:
+    """A batch of one scope."""
+
+    def __init__(self, batch: RemoteBatch, place: RemoteScope) -> None:
+        self._batch = batch
+        self._place = place
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "results":
+            return self._batch.results
+        return partial(getattr(self._batch, name), self._place)
+
+    def __enter__(self) -> RemoteScopedBatch:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self._batch.__exit__(kind, error, traceback)
 
 
 class RemotePermissions:
@@ -467,10 +520,10 @@ class RemoteCollections:
     def __init__(self, client: memoranda.Client) -> None:
         self._collections = client.collections
 
-    def list(self, *, below: Scope | None = None) -> list[Any]:
+    def list(self, *, below: Scope | None = None, **options: Any) -> list[Any]:
         if below is not None:
             cannot("whose collections are listed is said by the key")
-        return self._collections.list()
+        return self._collections.list(**options)
 
     def delete(self, name: str) -> int:
         return self._collections.delete(name)
@@ -594,7 +647,8 @@ def _revision(revision: Any, names: Names) -> Revision:
 
 
 def _entry(entry: wire_collections.Entry, names: Names) -> Entry:
-    return Entry(scope=names.scope(entry.tenant, entry.scope), **_fields(entry, "tenant", "scope"))
+    without = ("tenant", "scope", "ref", "valid_from", "valid_to")
+    return Entry(scope=names.scope(entry.tenant, entry.scope), ended_at=entry.valid_to, **_fields(entry, *without))
 
 
 def _match(match: wire_collections.Match, names: Names) -> Match:

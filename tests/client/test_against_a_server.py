@@ -264,8 +264,8 @@ def test_what_is_remembered_is_recalled_listed_and_forgotten(mara: Any) -> None:
         "Gutters cleaned",
     ]
     assert [(one.name, one.entries) for one in mara.collections.list()] == [("log", 2)]
-    assert mara.collections.forget(kept.id, collection="log", namespace="trees") is True
-    assert mara.collections.forget(kept.id, collection="log", namespace="trees") is False
+    assert mara.collections.forget(kept.id, collection="log", namespace="trees")
+    assert not mara.collections.forget(kept.id, collection="log", namespace="trees")
     assert mara.collections.recall("pruned plum", collection="log", namespace="trees").results == []
 
 
@@ -381,8 +381,8 @@ def test_many_things_and_long_texts_are_remembered_and_forgotten_by_key(mara: An
     assert mara.collections.remember_many([], collection="weather") == []
     parts = mara.collections.remember_text("Sow in rows.\n\nWater at dusk.", collection="weather", chunk=15)
     assert len(parts) == 2
-    assert noor.collections.forget(key="frost", collection="weather") is False
-    assert mara.collections.forget(key="frost", collection="weather") is True
+    assert not noor.collections.forget(key="frost", collection="weather")
+    assert mara.collections.forget(key="frost", collection="weather")
     for neither in ({}, {"id": "e1", "key": "frost"}):
         with pytest.raises(memoranda.UsageError):
             mara.collections.forget(collection="weather", **neither)

@@ -224,7 +224,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "line": "a line of a block as it is written",
         "memory": "the handle itself; elsewhere it is the address or the file",
         **dict.fromkeys(
-            ("before", "max_bytes", "newest", "offset"), "how the server makes pages; other doors go on with `after`"
+            ("before", "max_bytes", "offset"), "how the server makes pages; other doors go on with `after`"
         ),
         "most_attempts": "of the worker that sleeps; a server has it as a setting",
         "on_event": "a Python function; over HTTP they are events of a stream",
@@ -247,7 +247,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
     },
     "command line": {
         **dict.fromkeys(("--json", "--trace", "--why", "--junit", "--out"), "what is printed, and where"),
-        **dict.fromkeys(("--yes", "--dry-run", "--check", "--strict"), "what a person at a terminal wants to be asked"),
+        **dict.fromkeys(("--yes", "--check", "--strict"), "what a person at a terminal wants to be asked"),
         "--all": "more than is shown unless said",
         "--all-tenants": "the ledgers of a whole file",
         "--as-json": "an argument of a shell is text; this reads it as JSON",
@@ -373,7 +373,13 @@ CALLS = [
     Same("scoped.remember_text", "client.collections.remember_text", f"POST {COLLECTION}/texts", "ingest"),
     Same("scoped.recall", "client.collections.recall", "POST /recall", "recall"),
     Same("scoped.entries", "client.collections.entries", f"GET {COLLECTION}/entries", "entries"),
-    Same("scoped.forget", "client.collections.forget", f"DELETE {COLLECTION}/entries", "forget"),
+    Same("scoped.entry", "client.collections.entry", "GET /entries/{entry}"),
+    Same("scoped.entry_history", "client.collections.entry_history", "GET /entries/{entry}/history"),
+    Same("scoped.namespaces", "client.collections.namespaces", "GET /namespaces"),
+    Same("scoped.supersede", "client.collections.supersede", "POST /entries/{entry}/supersede", "supersede"),
+    Same("scoped.forget", "client.collections.forget", "POST /memory/forget", "forget"),
+    Same("scoped.undo", "client.collections.undo", "POST /memory/undo", "undo"),
+    Same("memory.scopes", "client.scopes", "GET /scopes"),
     Same("memory.collections.list", "client.collections.list", "GET /collections", "collections list"),
     Same("memory.collections.delete", "client.collections.delete", f"DELETE {COLLECTION}", "collections delete"),
     Same("memory.collections.compare", command="collections compare"),
@@ -447,7 +453,7 @@ ELSEWHERE: dict[str, frozenset[str]] = {
     "client": frozenset({"scope", "agent", "timeout", "limit"}) | HANDLES,
     "REST": frozenset({"scope", "agent", "limit", "after", "expect"}) | HANDLES,
     "command line": frozenset(
-        {"scope", "user", "agent", "project", "tree", "thread", "tenant", "actor", "url", "embedder"}
+        {"scope", "user", "agent", "project", "tree", "thread", "tenant", "actor", "url", "embedder", "dry_run"}
     )
     | HANDLES
     | set(PARTICULAR["command line"]),
@@ -457,16 +463,17 @@ TOKEN = "the token says who it is"
 PAGES = "pages follow each other by themselves"
 TERMINAL = "a list in a terminal begins at its beginning"
 WHOLE = "as much as fits into a page: before there were pages, it came whole"
+OLDEST = "a history is told from its beginning"
 BY_ITSELF = "a run on a server has the limits of the server, and is the caller's"
 APART: dict[tuple[str, str], dict[str, str]] = {
     ("scoped.list", "client"): {"after": PAGES},
     ("scoped.list", "command line"): {"after": TERMINAL},
-    ("scoped.history", "client"): {"after": PAGES},
-    ("scoped.history", "REST"): {"limit": WHOLE},
-    ("scoped.history", "command line"): {"after": TERMINAL, "limit": TERMINAL},
-    ("scoped.blocks.history", "client"): {"after": PAGES},
-    ("scoped.blocks.history", "REST"): {"limit": WHOLE},
-    ("scoped.blocks.history", "command line"): {"after": TERMINAL, "limit": TERMINAL},
+    ("scoped.history", "client"): {"after": PAGES, "newest": OLDEST},
+    ("scoped.history", "REST"): {"limit": WHOLE, "newest": OLDEST},
+    ("scoped.history", "command line"): {"after": TERMINAL, "limit": TERMINAL, "newest": OLDEST},
+    ("scoped.blocks.history", "client"): {"after": PAGES, "newest": OLDEST},
+    ("scoped.blocks.history", "REST"): {"limit": WHOLE, "newest": OLDEST},
+    ("scoped.blocks.history", "command line"): {"after": TERMINAL, "limit": TERMINAL, "newest": OLDEST},
     ("memory.definitions.records", "client"): {"after": PAGES},
     ("memory.definitions.records", "command line"): {"after": TERMINAL},
     ("memory.approvals.list", "client"): {"after": PAGES},
@@ -484,10 +491,22 @@ APART: dict[tuple[str, str], dict[str, str]] = {
     ("scoped.remember_many", "REST"): {"collection": "stands in the address"},
     ("scoped.remember_text", "REST"): {"collection": "stands in the address"},
     ("scoped.remember_text", "command line"): {"text": "comes from files", "source": "is the name of the file"},
-    ("scoped.forget", "REST"): {
-        "id": "stands in the address: DELETE …/entries/{entry}",
-        "key": "has to be there where no id is in the address",
+    ("scoped.remember", "REST"): {
+        "replaces": "POST /entries/{entry}/supersede, which needs no collection",
+        "collection": "stands in the address",
     },
+    ("scoped.entries", "REST"): {
+        "collection": "stands in the address; GET /entries lists all",
+        "key": "an entry by its key is a list of one",
+    },
+    ("scoped.entry", "REST"): {
+        "ref": "stands in the address",
+        "id": "is the address",
+        **dict.fromkeys(("collection", "key", "namespace"), "GET /collections/{collection}/entries?key=… finds it"),
+    },
+    ("scoped.entry_history", "REST"): {"ref": "stands in the address", "id": "is the address"},
+    ("scoped.supersede", "REST"): {"ref": "stands in the address", "id": "is the address"},
+    ("memory.scopes", "client"): {"after": PAGES},
     ("memory.collections.reembed", "command line"): {"embedder": "is not needed to give up"},
     ("scoped.blocks.update", "REST"): {"expected_updated_at": "may be a tag in If-Match or If-None-Match instead"},
     ("scoped.blocks.undo", "REST"): {"expected_updated_at": "may be a tag in If-Match instead"},

@@ -157,7 +157,7 @@ class Memory:
     def scopes(self, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[Scope]:
         """Return the scopes that have facts or entries, ordered by path; it takes the right to read all of them.
 
-        `prefix` is how their paths begin, `after` the path of the last one seen.
+        `prefix` is how their paths begin, `after` the path of the last one seen. The shared scope is not among them.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:

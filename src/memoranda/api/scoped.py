@@ -881,7 +881,7 @@ def _entry_id(named: str) -> str:
 
 def _require_collection(collection: str | None) -> str:
     if collection is None:
-        raise UsageError("no collection is named", hint="Pass collection=…", path="collection")
+        raise UsageError("no collection is named", hint="Name a `collection`", path="collection")
     return check_collection(collection)
 
 
@@ -1006,8 +1006,9 @@ class Batch:
     ...         batch.set(ada, "name", "Ada")
     ...         batch.remember(ada, "Ada throws on Tuesdays", collection="notes")
     ...         batch.delete(ada, "nickname")
-    ...     ada.value("name"), batch.results[1].stored, batch.results[2]
-    ('Ada', True, False)
+    ...         batch.forget(ada, where={"year": 2019})
+    ...     ada.value("name"), batch.results[1].stored, batch.results[2], batch.results[3].count
+    ('Ada', True, False, 0)
     """
 
     def __init__(self, gate: Gate, caller: Caller, idempotency_key: str | None = None) -> None:

@@ -52,6 +52,7 @@ AnyCollection = Annotated[
     str | None, option("NAME", "Only this collection; by default everything.", "--collection", "-c")
 ]
 Collection = Annotated[str, option("NAME", "The collection, such as notes.", "--collection", "-c")]
+AnyCollection = Annotated[str | None, option("NAME", "Only this collection; by default all.", "--collection", "-c")]
 AnyNamespace = Annotated[str | None, option("NAME", "Only this namespace; by default all.")]
 Namespace = Annotated[str, option("NAME", "A namespace within the collection.")]
 Metadata = Annotated[

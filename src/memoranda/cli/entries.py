@@ -1,9 +1,9 @@
-"""`memoranda remember`, `recall`, `entries`, `forget` and `collections`."""
+"""`memoranda remember`, `recall`, `entries`, `supersede`, `forget`, `undo` and `collections`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_filter, read_metadata, read_value
@@ -31,7 +31,7 @@ from memoranda.errors import NotFound, UsageError
 from memoranda.model.entry import KINDS, NOTES, check_kinds
 
 if TYPE_CHECKING:
-    from memoranda import Entry, Match, Recalled, Remembered, Scope
+    from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
     from memoranda.engine.collections import Comparison
 
 
@@ -49,11 +49,12 @@ app = group()
 def remember(
     desk: Desk,
     content: Annotated[str, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")],
-    collection: Collection = NOTES,
+    collection: Annotated[str | None, option("NAME", "The collection; notes if it is left out.", "--collection", "-c")] = None,
     namespace: Namespace = "",
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,
     key: Annotated[str | None, option("TEXT", "Replace the entry with this key, if any.")] = None,
+    replaces: Annotated[str | None, option("REF", "Take the place of this entry, where it is.")] = None,
     ttl: Ttl = None,
     as_json: Annotated[bool, flag("Store TEXT as JSON.", "--as-json")] = False,
     source: Source = None,
@@ -67,54 +68,129 @@ def remember(
     labels = read_metadata(metadata or (), metadata_json)
     place = desk.place
     done = place.remember(
-        read, collection=collection, metadata=labels, namespace=namespace, ttl=ttl, key=key, source=source
+        read,
+        collection=collection,
+        metadata=labels if replaces is None else labels or None,
+        namespace=namespace,
+        ttl=ttl,
+        key=key,
+        replaces=replaces,
+        source=source,
     )
-    from memoranda.wire.codec import plain
-
-    document = {"tenant": desk.tenant, "scope": place.scope, **plain(done)}
-    desk.out.result(document, _became(desk, done, place.scope))
+    desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, _became(desk, done, place.scope))
 
 
 @command(app, "entries", scoped=True, example="memoranda entries --collection notes --user ada --limit 10")
 def list_entries(
     desk: Desk,
-    collection: Collection,
+    collection: AnyCollection = None,
     namespace: AnyNamespace = None,
-    after: Annotated[int, option("N", "Only entries after this sequence number.", min=0)] = 0,
+    filter: Annotated[list[str] | None, option("KEY=VALUE", "Only entries with this metadata; repeatable.")] = None,
+    filter_json: Annotated[str | None, option("JSON", 'Such as {"urgency": {"$gte": 3}}.')] = None,
+    newest: Annotated[bool, flag("The newest first.", "--newest")] = False,
+    after: Annotated[int, option("N", "Continue after this sequence number.", min=0)] = 0,
     limit: Limit = None,
 ) -> None:
-    """List entries in the order they were stored."""
+    """List entries in the order they were stored, of one collection or of all."""
     place = desk.place
-    found = place.entries(collection=collection, namespace=namespace, after=after, limit=limit)
-    if not desk.out.answers(found, empty=f"No entries in {collection} of {place.scope}."):
+    found = place.entries(
+        collection=collection,
+        namespace=namespace,
+        filter=read_filter(filter or (), filter_json),
+        newest=newest,
+        after=after,
+        limit=limit,
+    )
+    where = f"{collection} of {place.scope}" if collection else str(place.scope)
+    if not desk.out.answers(found, empty=f"No entries in {where}."):
         _show(desk, found)
 
 
-@command(app, "forget", scoped=True, example="memoranda forget --key pricing --collection notes --user ada")
+@command(
+    app,
+    "supersede",
+    scoped=True,
+    embeds=True,
+    example="memoranda supersede entry:ent_1 'Acme pays within 14 days' --user ada",
+)
+def supersede(
+    desk: Desk,
+    ref: Annotated[str, argument("REF", "The ref of an entry, fact or line, or the id of an entry.")],
+    content: Annotated[str, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")],
+    metadata: Metadata = None,
+    metadata_json: MetadataJson = None,
+    ttl: Ttl = None,
+    as_json: Annotated[bool, flag("Store TEXT as JSON.", "--as-json")] = False,
+    source: Source = None,
+) -> None:
+    """Replace what is no longer true: an entry, a fact or a line of a block.
+
+    Recall as of an earlier time still finds what was there; `memoranda undo` brings it back.
+    """
+    read = read_value(content, as_json=as_json)
+    labels = read_metadata(metadata or (), metadata_json)
+    done = desk.place.supersede(ref, read, metadata=labels or None, ttl=ttl, source=source)
+    desk.out.result(done, f"{done.ref} in place of {done.replaced}\nUndo it with: memoranda undo {done.undo}")
+
+
+@command(app, "forget", scoped=True, example="memoranda forget --identifier bo@example.org --user ada --dry-run")
 def forget(
     desk: Desk,
-    collection: Collection,
-    id: Annotated[str | None, argument("[ID]", "As `memoranda entries` shows it.")] = None,
-    key: Annotated[str | None, option("TEXT", "The entry under this key.")] = None,
-    namespace: Annotated[str, option("NAME", "The namespace of the key.")] = "",
+    id: Annotated[str | None, argument("[ID]", "The id of an entry, or the ref of an entry, fact or line.")] = None,
+    collection: AnyCollection = None,
+    key: Annotated[str | None, option("TEXT", "The entry under this key of the collection.")] = None,
+    namespace: Annotated[str | None, option("NAME", "The namespace of the key; for --where, by default all.")] = None,
+    where: Annotated[str | None, option("JSON", 'Entries with these metadata: {"year": 2023}.')] = None,
+    identifier: Annotated[
+        str | None, option("TEXT", "Entries, facts and lines that contain this address, number or name.")
+    ] = None,
+    dry_run: Annotated[bool, flag("Only show what would be forgotten.", "--dry-run")] = False,
 ) -> None:
-    """Delete one entry, so that recalls no longer find it.
+    """Delete entries, facts and lines, so that recalls no longer find them, all or nothing.
 
-    Name it by its id or its key. Recall as of an earlier time still finds it; `memoranda erase` and `memoranda
-    collections delete` remove it completely.
+    Recall as of an earlier time still finds them, and `memoranda undo` brings them back; `memoranda erase` and
+    `memoranda collections delete` remove them completely.
     """
     place = desk.place
-    if not place.forget(id, collection=collection, key=key, namespace=namespace):
+    filter = None if where is None else read_filter((), where)
+    done = place.forget(
+        id, collection=collection, key=key, namespace=namespace, where=filter, identifier=identifier, dry_run=dry_run
+    )
+    if not done and (id is not None or key is not None):
         what = f"`{id}`" if id is not None else f"under the key `{key}`"
+        where_to = f"`{collection}` of `{place.scope}`" if collection else f"`{place.scope}`"
         raise NotFound(
-            f"unknown entry {what} in `{collection}` of `{place.scope}`",
+            f"unknown entry {what} in {where_to}",
             hint="`memoranda entries` with the same options shows what is there",
         )
-    named = {"id": id} if id is not None else {"namespace": namespace, "key": key}
-    desk.out.result(
-        {"tenant": desk.tenant, "scope": place.scope, "collection": collection, **named, "forgotten": True},
-        f"{key if id is None else id} is forgotten in {collection} of {place.scope}",
-    )
+    counts = [f"{number} {what}" for number, what in _counts(done)]
+    said = ", ".join(counts) or "nothing"
+    would = "would be" if dry_run else "is" if done.count <= 1 else "are"
+    lines = [f"{said} {would} forgotten in {place.scope}", *([f"  {ref}" for ref in done.refs] if dry_run else [])]
+    if done.undo:
+        lines.append(f"Undo it with: memoranda undo {done.undo}")
+    desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, "\n".join(lines))
+
+
+def _counts(done: Forgotten) -> list[tuple[int, str]]:
+    kinds = ((done.entries, "entry", "entries"), (done.facts, "fact", "facts"), (done.lines, "line", "lines"))
+    return [(number, one if number == 1 else many) for number, one, many in kinds if number]
+
+
+@command(app, "undo", scoped=True, example="memoranda undo undo:41-43 --user ada")
+def undo(
+    desk: Desk,
+    token: Annotated[str, argument("TOKEN", "As `memoranda forget` and `memoranda supersede` show it.")],
+) -> None:
+    """Bring back what was forgotten or superseded, all or nothing."""
+    done = desk.place.undo(token)
+    desk.out.result(done, "\n".join([f"{done.count} brought back in {desk.place.scope}", *done.refs]))
+
+
+def _fields(done: Remembered | Forgotten) -> dict[str, Any]:
+    from memoranda.wire.codec import plain
+
+    return plain(done)
 
 
 def _became(desk: Desk, done: Remembered, scope: Scope) -> str:
@@ -285,9 +361,11 @@ To = option("EMBEDDER", "The other embedder, as for --embedder.")
 
 
 @command(collections_app, "list", example="memoranda collections list --json")
-def list_collections(desk: Desk) -> None:
+def list_collections(
+    desk: Desk, prefix: Annotated[str, argument("[PREFIX]", "Only collections whose names begin with this.")] = ""
+) -> None:
     """List all collections, with their embedders and sizes."""
-    found = desk.memory.collections.list()
+    found = desk.memory.collections.list(prefix=prefix)
     rows = [
         (
             one.name,

@@ -126,6 +126,12 @@ def filter_object(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return dict(filter)
 
 
+def filter_text(filter: Mapping[str, Any] | None) -> str | None:
+    """Return a filter as a query parameter."""
+    found = filter_object(filter)
+    return None if found is None else encode_checked(found, _ANY_SIZE).decode()
+
+
 def item_object(item: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return an item of `remember_many` as a dict; raise UsageError with its number if it is not valid."""
     if not isinstance(cast(object, item), Mapping) or "content" not in item:

@@ -96,16 +96,17 @@ def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
         if entry is not None and entry.is_current_at(now):
             yield entry
     elif effect.filter is not None:
-        place = {"collection": effect.collection, "namespace": effect.namespace}
-        yield from (_bare(one) for one in live_entries(rows, scope, now, filter=effect.filter, **place))
+        collection, namespace = effect.collection, effect.namespace
+        found = live_entries(rows, scope, now, collection=collection, namespace=namespace, filter=effect.filter)
+        yield from (_bare(one) for one in found)
     elif effect.identifier is not None:
         yield from _mentions(rows, effect, Identifier(effect.identifier), call)
 
 
 def _mentions(rows: Reader, effect: Forget, identifier: Identifier, call: Call) -> Iterator[Target]:
     """Yield what contains an identifier: entries, and unless a collection is named also facts and lines."""
-    place = {"collection": effect.collection, "namespace": effect.namespace}
-    for entry in live_entries(rows, effect.scope, call.now, **place):
+    collection, namespace = effect.collection, effect.namespace
+    for entry in live_entries(rows, effect.scope, call.now, collection=collection, namespace=namespace):
         if identifier.is_in_key(entry.key) or identifier.is_in([entry.content, entry.metadata]):
             yield _bare(entry)
     if effect.collection is not None or effect.namespace is not None:

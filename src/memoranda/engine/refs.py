@@ -8,7 +8,7 @@ import msgspec
 
 from memoranda.engine.verbs import Demand
 from memoranda.errors import NotFound, UsageError
-from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
+from memoranda.model.block import BLOCK_TYPES, BLOCKS, lines_of
 from memoranda.model.entry import Entry
 from memoranda.model.fact import Fact
 from memoranda.model.internals import is_internal
@@ -52,9 +52,9 @@ def find_target(rows: Reader, scope: Scope, named: str, now: datetime) -> Target
         return None
     block, _, digest = ref.name.partition(":")
     is_line = ref.kind == "line"
+    key = f"{BLOCKS}.{block}" if is_line else ref.name
     if is_line and block not in BLOCK_TYPES:
         return None
-    key = key_of(block) if is_line else ref.name
     if not is_line and is_internal(ref.scope, key):
         return None
     fact = rows.fact(ref.scope, key)

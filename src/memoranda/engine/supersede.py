@@ -142,8 +142,15 @@ def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Cal
         expires_at=expires_at,
         origin=with_source(call.origin, effect.source),
     )
-    place = {"collection": old.collection, "namespace": old.namespace, "expires_at": expires_at}
-    return Superseded(ref=new.ref, replaced=old.ref, undo="", **place), [ended, *notes]
+    done = Superseded(
+        ref=new.ref,
+        replaced=old.ref,
+        collection=old.collection,
+        namespace=old.namespace,
+        expires_at=expires_at,
+        undo="",
+    )
+    return done, [ended, *notes]
 
 
 def _supersede_fact(rows: Transaction, effect: Supersede, fact: Fact, call: Call) -> tuple[Superseded, Sequence[Note]]:

@@ -46,8 +46,10 @@ class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     id: str | None = None
     key: str | None = None
-    collection: str = NOTES
+    collection: str | None = None
     namespace: str = ""
+    identifier: str | None = None
+    dry_run: bool = False
     scope: str = OWN
 
 
@@ -145,7 +147,11 @@ _TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (RememberEntry, "key"): "A unique name: other content with the same key replaces it.",
     (RecallEntries, "collection"): "Search this collection alone. Default: everything that is remembered.",
     (RecallEntries, "kinds"): "Only these kinds of memory.",
+    (ForgetEntry, "id"): "The id of an entry, or the ref of an entry, a fact or a line.",
     (ForgetEntry, "key"): "The key of the entry, instead of its id.",
+    (ForgetEntry, "collection"): f"The collection of the key, `{NOTES}` by default.",
+    (ForgetEntry, "identifier"): "An address, number or name: everything that contains it is forgotten.",
+    (ForgetEntry, "dry_run"): "Change nothing, and return what would be forgotten.",
     (WriteBlock, "content"): _CHAT["content"]["description"],
     (SearchBlocks, "query"): "Words to search for; an empty query lists all lines.",
 }

@@ -14,6 +14,7 @@ from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidScope, UsageError
 from memoranda.mcp import arguments
+from memoranda.model.entry import NOTES
 from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import SHARED, Scope
@@ -23,6 +24,7 @@ from memoranda.wire.memory import (
     BlockMatch,
     Definition,
     Fact,
+    Forgotten,
     Recalled,
     Remembered,
     Revision,
@@ -66,9 +68,9 @@ class LocalBackend:
         options = _options(asked, but=("query",))
         return recall_json(self._at(asked.scope).recall(asked.query, **options, max_bytes=ANSWER_BYTES))
 
-    def forget(self, asked: arguments.ForgetEntry) -> bool:
-        """Forget an entry; return whether it existed."""
-        return self._at(asked.scope).forget(**_options(asked))
+    def forget(self, asked: arguments.ForgetEntry) -> Forgotten:
+        """Forget what is named, and return what that was."""
+        return self._at(asked.scope).forget(**_forget_options(asked))
 
     def get_fact(self, asked: arguments.GetFact) -> Fact | None:
         """Return a fact or None."""
@@ -137,9 +139,9 @@ class RemoteBackend:
         options = _options(asked, but=("query",))
         return self._client.collections.recall(asked.query, **options, scope=self._scope_name(asked.scope))
 
-    def forget(self, asked: arguments.ForgetEntry) -> bool:
-        """Forget an entry; return whether it existed."""
-        return self._client.collections.forget(**_options(asked), scope=self._scope_name(asked.scope))
+    def forget(self, asked: arguments.ForgetEntry) -> Forgotten:
+        """Forget what is named, and return what that was."""
+        return self._client.collections.forget(**_forget_options(asked), scope=self._scope_name(asked.scope))
 
     def get_fact(self, asked: arguments.GetFact) -> Fact | None:
         """Return a fact or None."""
@@ -248,3 +250,10 @@ def ensure_offered(scope: str, scopes: Sequence[str]) -> None:
 def _options(asked: msgspec.Struct, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the arguments except the scope, as keyword arguments of Python and the client."""
     return {name: getattr(asked, name) for name in asked.__struct_fields__ if name not in ("scope", *but)}
+
+
+def _forget_options(asked: arguments.ForgetEntry) -> dict[str, Any]:
+    options = _options(asked)
+    if asked.key is None:
+        return options | {"namespace": None}
+    return options | {"collection": asked.collection or NOTES}

@@ -51,9 +51,10 @@ def _recall(backend: Backend, asked: arguments.RecallEntries) -> dict[str, Any]:
 
 
 def _forget(backend: Backend, asked: arguments.ForgetEntry) -> dict[str, Any]:
-    if not backend.forget(asked):
+    done = backend.forget(asked)
+    if not done and asked.identifier is None:
         raise NotFound(f"unknown entry {quote(asked.id or asked.key)}", hint="`recall` shows the ids of entries")
-    return {"forgotten": True}
+    return {"forgotten": bool(done) and not done.dry_run, "count": done.count, "refs": done.refs, "undo": done.undo}
 
 
 def _get_fact(backend: Backend, asked: arguments.GetFact) -> Any:
@@ -133,8 +134,9 @@ _ALL = (
     ),
     Tool(
         name="forget",
-        title="Forget an entry",
-        description="Forget a remembered entry by its id or key.",
+        title="Forget something",
+        description="Forget a remembered entry by its id, ref or key, or everything that contains an identifier such "
+        "as an e-mail address. With `dry_run`, only return what would be forgotten.",
         takes=arguments.ForgetEntry,
         does=_forget,
         writes=True,

@@ -25,7 +25,7 @@ _TRUNK = re.compile(r"\(0\)")
 _FEWEST_DIGITS, _FULL_NUMBER = 6, 10
 """Digits of a phone number, and digits from which on a number is complete."""
 _CODE = re.compile(rf"[^\W_]+(?:[\s.{_DASHES}]?[^\W_]+)*")
-_INVISIBLE = dict.fromkeys((0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
+_INVISIBLE: dict[int, None] = dict.fromkeys((0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _SEGMENTS = re.compile(r"[.:/#]")
 
 # What may continue an identifier on either side: a letter or digit, or one of these with a letter or digit behind it.

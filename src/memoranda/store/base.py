@@ -280,7 +280,7 @@ class Reader(Protocol):
     def scopes(self, tenant: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[str]:
         """Return the paths that begin with a text and have facts or live entries, in order, from the first after one.
 
-        An empty `after` begins with the shared scope, whose path is empty, where it has any.
+        The shared scope, whose path is empty, is not among them.
         """
         ...
 

@@ -291,7 +291,7 @@ class _Rows:
         of_facts = {scope.path for scope, _ in self._t.facts if scope.tenant == tenant}
         of_entries = {kept.entry.scope.path for kept in self._entries_of(tenant) if kept.entry.ended_at is None}
         paths = sorted(path for path in of_facts | of_entries if path.startswith(prefix))
-        return [path for path in paths if not after or path > after][:limit]
+        return [path for path in paths if path > after][:limit]
 
     def tenant_state(self, tenant: str) -> TenantState:
         return self._t.tenants.get(tenant, TenantState())

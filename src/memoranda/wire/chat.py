@@ -267,7 +267,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[Change]
 
 
-class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+class ForgottenConversation(msgspec.Struct, frozen=True, kw_only=True):
     """The lines removed with a conversation: those learned only from it."""
 
     removed: list[str]

@@ -16,10 +16,13 @@ from memoranda.model.definition import Definition as Definition
 from memoranda.model.definition import Mode
 from memoranda.model.entry import KINDS, MODES, NOTES, Kind, Why, check_mode, check_threshold
 from memoranda.model.entry import Entry as StoredEntry
+from memoranda.model.entry import Forgotten as Forgotten
 from memoranda.model.entry import Holding as Holding
 from memoranda.model.entry import Match as FoundMatch
 from memoranda.model.entry import Recalled as FoundMatches
 from memoranda.model.entry import Remembered as Remembered
+from memoranda.model.entry import Restored as Restored
+from memoranda.model.entry import Superseded as Superseded
 from memoranda.model.fact import Change, Origin
 from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.fact import Revision as StoredRevision
@@ -37,12 +40,49 @@ class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: str | None = None
 
 
-class BatchedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One write of a batch: a `value` to set, or `delete`."""
+class Forget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to forget, by one of these: an `id` or ref, a `key`, a filter on metadata, an `identifier`."""
 
-    key: str
+    id: str | None = None
+    collection: str | None = None
+    key: str | None = None
+    namespace: str | None = None
+    where: dict[str, Any] | None = None
+    identifier: str | None = None
+    dry_run: bool = False
+    """Change nothing, and return what would be forgotten."""
+
+
+class BatchedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry to remember in a batch."""
+
+    content: Any
+    collection: str
+    metadata: dict[str, Any] = {}
+    namespace: str = ""
+    ttl: str | int | None = None
+    key: str | None = None
+
+
+class BatchedForget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to forget in a batch."""
+
+    id: str | None = None
+    collection: str | None = None
+    key: str | None = None
+    namespace: str | None = None
+    where: dict[str, Any] | None = None
+    identifier: str | None = None
+
+
+class BatchedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One write of a batch: a `value` to set or `delete` at a key, an entry to `remember`, or what to `forget`."""
+
+    key: str | msgspec.UnsetType = msgspec.UNSET
     value: Any | msgspec.UnsetType = msgspec.UNSET
     delete: bool = False
+    remember: BatchedEntry | msgspec.UnsetType = msgspec.UNSET
+    forget: BatchedForget | msgspec.UnsetType = msgspec.UNSET
     expect: int | None = None
     ttl: str | int | None = None
     domain: str | None = None
@@ -98,9 +138,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of each write, in order: the new fact, or whether a fact was deleted."""
+    """The result of each write, in order: the new fact, whether a fact was deleted, or null for one about entries.
 
-    results: list[Fact | bool]
+    The results of writes that remember and that forget are in lists of their own, in the same order.
+    """
+
+    results: list[Fact | bool | None]
+    remembered: list[Remembered] = []
+    forgotten: list[Forgotten] = []
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,6 +362,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     origin: Origin = Origin()
     sequence: int = 0
+    ref: str = ""
+    """What it is read, superseded or forgotten by."""
+    valid_from: datetime | None = None
+    """Since when it holds."""
+    valid_to: datetime | None = None
+    """Until when it held; null while it is current."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,10 +407,41 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entries(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of entries, oldest first."""
+    """A page of entries, oldest first unless the newest were asked for."""
 
     entries: list[Entry]
     next: str | None = None
+
+
+class Supersede(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What takes the place of an entry, of the value of a fact, or of a line of a block.
+
+    Without `metadata`, an entry has those of the one before it.
+    """
+
+    content: Any
+    metadata: dict[str, Any] | None = None
+    ttl: str | int | None = None
+    source: str | None = None
+
+
+class Undo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `undo` of a result, to bring back what that call ended."""
+
+    token: str
+
+
+class Scopes(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of scopes that have facts or entries, ordered by path."""
+
+    scopes: list[str]
+    next: str | None = None
+
+
+class Namespaces(msgspec.Struct, frozen=True, kw_only=True):
+    """The namespaces with entries, by name; the empty one is that of entries without a namespace."""
+
+    namespaces: list[str]
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -390,6 +472,9 @@ def entry_json(entry: StoredEntry) -> Entry:
         expires_at=entry.expires_at,
         origin=entry.origin,
         sequence=entry.sequence,
+        ref=entry.ref,
+        valid_from=entry.valid_from,
+        valid_to=entry.valid_to,
     )
 
 

@@ -56,7 +56,7 @@ from memoranda.wire.chat import (
     Conversations,
     ConversationSummary,
     EventType,
-    Forgotten,
+    ForgottenConversation,
     JobState,
     MemoryPolicy,
     Part,
@@ -65,6 +65,7 @@ from memoranda.wire.chat import (
     SleepJobs,
     Undone,
 )
+from memoranda.wire.memory import Scopes
 
 _KNOWN = frozenset(get_args(EventType))
 _EXPORT = path("export")
@@ -115,7 +116,9 @@ class AsyncSleepCalls(AsyncCalls):
     async def forget(self, conversation_id: str, *, user: str | None = None) -> builtins.list[str]:
         """Erase a conversation; return the lines removed with it, those learned only from it."""
         query = parameters(user=user)
-        return (await self._call(Forgotten, "POST", "sleep", "jobs", conversation_id, "forget", query=query)).removed
+        return (
+            await self._call(ForgottenConversation, "POST", "sleep", "jobs", conversation_id, "forget", query=query)
+        ).removed
 
 
 class AsyncClient(AsyncCalls):
@@ -159,6 +162,11 @@ class AsyncClient(AsyncCalls):
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
         """Return a batch of writes, applied all or none when its `with` block ends."""
         return AsyncBatch(self._connection, idempotency_key)
+
+    async def scopes(self, *, prefix: str = "", limit: int | None = None) -> builtins.list[str]:
+        """Return the scopes of the tenant that have facts or entries, by path; for administrators."""
+        query = parameters(prefix=prefix or None)
+        return await self._collect(Scopes, lambda page: page.scopes, limit, "scopes", query=query)
 
     async def chat(
         self,

@@ -57,7 +57,7 @@ from memoranda.wire.chat import (
     Conversations,
     ConversationSummary,
     EventType,
-    Forgotten,
+    ForgottenConversation,
     JobState,
     MemoryPolicy,
     Part,
@@ -66,6 +66,7 @@ from memoranda.wire.chat import (
     SleepJobs,
     Undone,
 )
+from memoranda.wire.memory import Scopes
 
 _KNOWN = frozenset(get_args(EventType))
 _EXPORT = path("export")
@@ -116,7 +117,9 @@ class SleepCalls(Calls):
     def forget(self, conversation_id: str, *, user: str | None = None) -> builtins.list[str]:
         """Erase a conversation; return the lines removed with it, those learned only from it."""
         query = parameters(user=user)
-        return (self._call(Forgotten, "POST", "sleep", "jobs", conversation_id, "forget", query=query)).removed
+        return (
+            self._call(ForgottenConversation, "POST", "sleep", "jobs", conversation_id, "forget", query=query)
+        ).removed
 
 
 class Client(Calls):
@@ -160,6 +163,11 @@ class Client(Calls):
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
         """Return a batch of writes, applied all or none when its `with` block ends."""
         return Batch(self._connection, idempotency_key)
+
+    def scopes(self, *, prefix: str = "", limit: int | None = None) -> builtins.list[str]:
+        """Return the scopes of the tenant that have facts or entries, by path; for administrators."""
+        query = parameters(prefix=prefix or None)
+        return self._collect(Scopes, lambda page: page.scopes, limit, "scopes", query=query)
 
     def chat(
         self,

@@ -35,7 +35,7 @@ from memoranda.wire.chat import (
     Conversation,
     Conversations,
     ConversationSummary,
-    Forgotten,
+    ForgottenConversation,
     JobState,
     MemoryPolicy,
     Part,
@@ -329,12 +329,12 @@ def undo_sleep_job(request: StrictRequest, conversation: Name, whose: OwnerUser 
     "/sleep/jobs/{conversation:str}/forget",
     **in_thread("Erase a conversation and what was learned from it", 409, 507, status=200),
 )
-def forget_conversation(request: StrictRequest, conversation: Name, whose: OwnerUser = None) -> Forgotten:
+def forget_conversation(request: StrictRequest, conversation: Name, whose: OwnerUser = None) -> ForgottenConversation:
     """Erase a conversation and the lines that were learned only from it; return these lines."""
     from memoranda.sleep.undo import forget_conversation
 
     user, id = whose or request.auth.principal.user, conversation
-    return Forgotten(removed=forget_conversation(_erasing_handle(request.auth, user, id), id, user=user))
+    return ForgottenConversation(removed=forget_conversation(_erasing_handle(request.auth, user, id), id, user=user))
 
 
 def _erasing_handle(access: Access, user: str, conversation: str) -> Memory:

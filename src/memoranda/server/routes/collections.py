@@ -1,4 +1,4 @@
-"""Routes `/collections`: remember, recall and forget entries."""
+"""Routes `/collections`, `/entries` and `/scopes`: remember, recall, list, supersede and forget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 from litestar import Response, delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
-from memoranda.errors import NotFound
+from memoranda.api.scoped import ScopedMemory
+from memoranda.errors import InvalidFilter, NotFound
 from memoranda.model.entry import check_mode
 from memoranda.model.text import quote
 from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
@@ -19,6 +20,10 @@ from memoranda.wire.memory import (
     AllRemembered,
     Collections,
     Entries,
+    Entry,
+    Forget,
+    Forgotten,
+    Namespaces,
     Recall,
     RecallAnywhere,
     Recalled,
@@ -28,22 +33,33 @@ from memoranda.wire.memory import (
     RememberMany,
     RememberText,
     Removed,
+    Restored,
+    Scopes,
+    Supersede,
+    Superseded,
+    Undo,
     entry_json,
     recall_json,
 )
 
 Namespace = Annotated[str | None, QueryParameter(description="A namespace of the collection. Default: all of them.")]
+Filter = Annotated[str | None, QueryParameter(description='Only entries with these metadata: `{"year": 2025}`.')]
+Newest = Annotated[bool, QueryParameter(description="The newest first.")]
+Prefix = Annotated[str, QueryParameter(description="How the names begin.")]
 
 
 @get("/collections", **in_thread("List collections"))
-def list_collections(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Collections]:
+def list_collections(
+    request: StrictRequest, prefix: Prefix = "", after: After = None, limit: PageLimit = PAGE
+) -> Response[Collections]:
     """Return the collections with entries of the caller, and their number, by name.
 
     An administrator gets those of the whole tenant.
     """
     last = decode_cursor(after)
     below = None if request.auth.principal.role == "admin" else request.auth.principal.scope
-    found = [one for one in request.auth.memory.collections.list(below=below) if one.name > last]
+    listed = request.auth.memory.collections.list(below=below, prefix=prefix)
+    found = [one for one in listed if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name, max_bytes=request.page_bytes)
     return JsonResponse(Collections(collections=kept, next=go_on))
 
@@ -163,21 +179,145 @@ def list_entries(
     request: StrictRequest,
     collection: Name,
     namespace: Namespace = None,
+    filter: Filter = None,
+    newest: Newest = False,
+    key: Annotated[str | None, QueryParameter(description="Only the entry with this key.")] = None,
     named: ScopeName = None,
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[Entries]:
-    """Return the caller's entries, oldest first."""
+    """Return the caller's entries of a collection, oldest first unless `newest`."""
+    place = caller_memory(request.auth, named)
+    if key is None:
+        return _page_of_entries(request, place, collection, namespace, filter, newest, after, limit)
+    entry = place.entry(key=key, collection=collection, namespace=namespace or "")
+    return JsonResponse(Entries(entries=[] if entry is None else [entry_json(entry)]))
+
+
+@get("/entries", **in_thread("List the entries of all collections"))
+def list_all_entries(
+    request: StrictRequest,
+    namespace: Namespace = None,
+    filter: Filter = None,
+    newest: Newest = False,
+    named: ScopeName = None,
+    after: After = None,
+    limit: PageLimit = PAGE,
+) -> Response[Entries]:
+    """Return the caller's entries of all collections, oldest first unless `newest`."""
+    place = caller_memory(request.auth, named)
+    return _page_of_entries(request, place, None, namespace, filter, newest, after, limit)
+
+
+def _page_of_entries(
+    request: StrictRequest,
+    place: ScopedMemory,
+    collection: str | None,
+    namespace: str | None,
+    filter: str | None,
+    newest: bool,
+    after: str | None,
+    limit: int,
+) -> Response[Entries]:
     most = request.page_bytes
-    found = caller_memory(request.auth, named).entries(
+    found = place.entries(
         collection=collection,
         namespace=namespace,
+        filter=_decode_filter(filter),
+        newest=newest,
         after=decode_number(after),
         limit=limit + 1,
         max_bytes=most,
     )
     kept, go_on = page(found, limit, lambda entry: entry.sequence, max_bytes=most, out=entry_json)
     return JsonResponse(Entries(entries=kept, next=go_on))
+
+
+def _decode_filter(filter: str | None) -> dict[str, Any] | None:
+    """Return the filter of a query parameter."""
+    if filter is None:
+        return None
+    try:
+        return msgspec.json.decode(filter, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        raise InvalidFilter(
+            f"{quote(filter)} is not a filter", hint='Send a JSON object such as {"year": 2025}', path="filter"
+        ) from None
+
+
+@get("/entries/{entry:str}", **in_thread("Get an entry", 404))
+def get_entry(request: StrictRequest, entry: Name, named: ScopeName = None) -> Response[Entry]:
+    """Return a current entry of the caller by its id or ref."""
+    found = caller_memory(request.auth, named).entry(entry)
+    if found is None:
+        raise _missing(entry)
+    return JsonResponse(entry_json(found))
+
+
+@get("/entries/{entry:str}/history", **in_thread("Get the history of an entry", 404))
+def read_entry_history(
+    request: StrictRequest, entry: Name, named: ScopeName = None, after: After = None, limit: PageLimit = PAGE
+) -> Response[Entries]:
+    """Return what an entry replaced, itself, and what replaced it, oldest first."""
+    seen, most = decode_number(after), request.page_bytes
+    chain = [one for one in caller_memory(request.auth, named).entry_history(entry) if one.sequence > seen]
+    if not chain and not seen:
+        raise _missing(entry)
+    kept, go_on = page(chain, limit, lambda one: one.sequence, max_bytes=most, out=entry_json)
+    return JsonResponse(Entries(entries=kept, next=go_on))
+
+
+@post("/entries/{entry:str}/supersede", **in_thread("Supersede an entry", 404, 409, 502, 507, status=200))
+def supersede(request: StrictRequest, entry: Name, data: JSONBody[Supersede], named: ScopeName = None) -> Superseded:
+    """Put something else in the place of an entry, by its id or ref, or of a fact or a line by its ref.
+
+    What was superseded already is a conflict, which names the current one.
+    """
+    return caller_memory(request.auth, named).supersede(
+        entry, data.content, metadata=data.metadata, ttl=data.ttl, source=data.source
+    )
+
+
+@post("/memory/forget", **in_thread("Forget", 507, status=200))
+def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeName = None) -> Forgotten:
+    """Forget what an id, a key, a filter or an identifier names, all of it or nothing; `count` may be 0."""
+    return caller_memory(request.auth, named).forget(
+        data.id,
+        collection=data.collection,
+        key=data.key,
+        namespace=data.namespace,
+        where=data.where,
+        identifier=data.identifier,
+        dry_run=data.dry_run,
+    )
+
+
+@post("/memory/undo", **in_thread("Undo a forget or a supersede", 404, 409, 507, status=200))
+def undo(request: StrictRequest, data: JSONBody[Undo], named: ScopeName = None) -> Restored:
+    """Bring back what a forget or a supersede ended, all of it or nothing."""
+    return caller_memory(request.auth, named).undo(data.token)
+
+
+@get("/namespaces", **in_thread("List namespaces"))
+def list_namespaces(
+    request: StrictRequest,
+    collection: FromQuery[str | None] = None,
+    prefix: Prefix = "",
+    named: ScopeName = None,
+) -> Namespaces:
+    """Return the namespaces in which the caller has entries."""
+    return Namespaces(namespaces=caller_memory(request.auth, named).namespaces(collection=collection, prefix=prefix))
+
+
+@get("/scopes", **in_thread("List scopes"))
+def list_scopes(
+    request: StrictRequest, prefix: Prefix = "", after: After = None, limit: PageLimit = PAGE
+) -> Response[Scopes]:
+    """Return the scopes of the tenant that have facts or entries; for administrators."""
+    found = request.auth.memory.scopes(prefix=prefix, after=decode_cursor(after), limit=limit + 1)
+    paths = [scope.path for scope in found]
+    kept, go_on = page(paths, limit, lambda path: path, max_bytes=request.page_bytes)
+    return JsonResponse(Scopes(scopes=kept, next=go_on))
 
 
 @delete("/collections/{collection:str}/entries/{entry:str}", **in_thread("Forget an entry", 404, 507))

@@ -17,6 +17,7 @@ from memoranda.engine.facts import DeleteFact
 from memoranda.errors import Denied, NotFound, UsageError
 from memoranda.model.block import BLOCK_TYPES, key_of
 from memoranda.model.clock import from_micros, parse_moment
+from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.server.auth.principals import Access
@@ -59,10 +60,12 @@ from memoranda.wire.memory import (
     Definitions,
     Fact,
     Facts,
+    Forgotten,
     History,
     NewDefinition,
     RecallBlocks,
     Records,
+    Remembered,
     UndoBlock,
     UpdateBlock,
     WriteFact,
@@ -108,11 +111,18 @@ def list_facts(
 
 @post("/memory/facts", **in_thread("Write several facts", 404, 409, 507, status=200))
 def write_facts(request: StrictRequest, data: JSONBody[WriteFacts], idempotency_key: IdempotencyKey = None) -> Written:
-    """Set and delete several facts, all or none: if one fails, nothing changes."""
+    """Set and delete facts, remember and forget entries, all or none: if one write fails, nothing changes."""
     with request.auth.memory.batch(idempotency_key=decode_idempotency_key(idempotency_key)) as batch:
         for number, write in enumerate(data.writes):
             _add(batch, request.auth, write, number)
-    return Written(results=[one if isinstance(one, bool) else fact_json(one) for one in batch.results])
+    results = batch.results
+    return Written(
+        results=[
+            one if isinstance(one, bool) else fact_json(one) if isinstance(one, StoredFact) else None for one in results
+        ],
+        remembered=[one for one in results if isinstance(one, Remembered)],
+        forgotten=[one for one in results if isinstance(one, Forgotten)],
+    )
 
 
 def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None:
@@ -120,7 +130,11 @@ def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None
     at = f"$.writes[{number}]"
     try:
         place = caller_memory(access, write.scope)
-        if not write.delete:
+        if write.remember is not msgspec.UNSET or write.forget is not msgspec.UNSET:
+            _add_entry(batch, place, write, at)
+        elif write.key is msgspec.UNSET:
+            raise UsageError("a write of a fact needs a `key`", hint="Send the key of the fact", path=at)
+        elif not write.delete:
             if write.value is msgspec.UNSET:
                 raise UsageError("a write needs `value` or `delete`", hint="Send `value`, or `delete` as true", path=at)
             batch.set(place, write.key, write.value, expect=write.expect, ttl=write.ttl, domain=write.domain)
@@ -132,6 +146,17 @@ def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None
         error.details.setdefault("path", at)
         error.details["item"] = number
         raise
+
+
+def _add_entry(batch: Batch, place: ScopedMemory, write: BatchedWrite, at: str) -> None:
+    given = [write.key, write.value, write.remember, write.forget]
+    is_more = sum(one is not msgspec.UNSET for one in given) > 1 or write.delete
+    if is_more or write.expect is not None or write.ttl is not None or write.domain is not None:
+        raise UsageError("a write does one thing", hint="Send several writes", path=at)
+    if write.remember is not msgspec.UNSET:
+        batch.remember(place, **msgspec.structs.asdict(write.remember))
+    elif write.forget is not msgspec.UNSET:
+        batch.forget(place, **msgspec.structs.asdict(write.forget))
 
 
 @get("/memory/facts/{key:str}", responses=problem_specs(404), summary="Get a fact")

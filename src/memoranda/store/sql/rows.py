@@ -442,7 +442,7 @@ class Rows(ABC):
 
     def scopes(self, tenant: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[str]:
         """Return the paths that begin with a text and have facts or live entries."""
-        low = max(prefix, _next_text(after)) if after else prefix
+        low = max(prefix, _next_text(after))
         found = self._all("list_scopes", tenant, low, prefix + _LAST, _row_limit(limit))
         return [path for (path,) in found]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoranda.api.memory import Memory
-from memoranda.api.scoped import ScopedMemory
+from memoranda.api.scoped import ScopedBatch, ScopedMemory
 from memoranda.errors import (
     ApprovalRequired,
     Conflict,
@@ -66,8 +66,9 @@ class ChainPromises:
         entry = present(ada.entry(key="acme", collection="terms", namespace="sales"))
         assert (entry.id, entry.metadata) == (new.id, {"by": "phone", "replaces": old.id})
         assert entry.expires_at == new.expires_at is not None
-        for option in ({"collection": "terms"}, {"namespace": "x"}, {"key": "k"}):
-            assert_raises(UsageError, ada.remember, TERMS[2], replaces=new.ref, **option)
+        wrong: list[dict[str, Any]] = [{"collection": "terms"}, {"namespace": "x"}, {"key": "k"}]
+        for options in wrong:
+            assert_raises(UsageError, ada.remember, TERMS[2], replaces=new.ref, **options)
         assert_raises(UsageError, ada.remember, TERMS[2])
         assert live_contents(ada, collection="terms") == [TERMS[1]]
 
@@ -200,8 +201,9 @@ class ForgetPromises:
         assert recall_contents(ada, "invoice", collection="invoices") == ["Invoice of 2025"]
         assert len(bob.entries()) == 4
         assert not ada.forget(where={"year": 1999})
-        for wrong in ({}, {"$and": []}, {"year": {"$near": 3}}):
-            assert_raises(InvalidFilter, ada.forget, where=wrong)
+        wrong: list[dict[str, Any]] = [{}, {"$and": []}, {"year": {"$near": 3}}]
+        for filter in wrong:
+            assert_raises(InvalidFilter, ada.forget, where=filter)
         assert all(finding.ok for finding in memory.inspect())
 
     def test_an_identifier_takes_everything_that_contains_it(
@@ -236,8 +238,9 @@ class ForgetPromises:
         ada.set("phone", "0049 151 2345678")
         assert ada.forget(identifier="+49151 2345678", collection="notes").count == 1
         assert ada.forget(identifier="+49.151.2345678").count == 2
-        for wrong in ("", "  ", "?", "x" * 600, 5):
-            assert_raises(UsageError, ada.forget, identifier=wrong)
+        wrong: list[Any] = ["", "  ", "?", "x" * 600, 5]
+        for identifier in wrong:
+            assert_raises(UsageError, ada.forget, identifier=identifier)
         assert_raises(UsageError, ada.forget, identifier="bo", where={"a": 1})
 
     def test_what_was_forgotten_comes_back_and_the_gap_stays(
@@ -320,8 +323,9 @@ class ForgetPromises:
         gone = ada.forget(ada.remember("Heron", collection="notes").ref)
         token = present(gone.undo)
         assert_raises(NotFound, bob.undo, token)
-        for wrong in ("", "undo:", "undo:0-0", "undo:2-x", "undo:" + "9" * 30 + "-1", 5, None):
-            assert_raises(UsageError, ada.undo, wrong)
+        wrong: list[Any] = ["", "undo:", "undo:0-0", "undo:2-x", "undo:" + "9" * 30 + "-1", 5, None]
+        for not_a_token in wrong:
+            assert_raises(UsageError, ada.undo, not_a_token)
         for unknown in ("undo:999-1000", "undo:9-2", "undo:1-999999999"):
             assert_raises(NotFound, ada.undo, unknown)
         assert ada.undo(ada.forget("entry:unknown")).count == 0
@@ -436,7 +440,8 @@ class EntryBatchPromises:
             batch.remember("The kiln is new", collection="kilns")
             batch.forget(old.ref)
             batch.delete("nickname")
-        fact, first, second, gone, deleted = batch.results
+        results: list[Any] = batch.results
+        fact, first, second, gone, deleted = results
         assert (fact.value, first.stored, second.collection, gone.refs, deleted) == (6, True, "kilns", (old.ref,), True)
         assert recall_contents(ada, "cone") == ["Fires at cone 6"]
         assert recall_contents(ada, "kiln", collection="kilns") == ["The kiln is new"]
@@ -453,18 +458,21 @@ class EntryBatchPromises:
                 batch.remember("Otter", collection="new")
                 batch.forget(kept.ref)
                 batch.set("k", 2, expect=7)
-        with unchanged(store), pytest.raises(ZeroDivisionError):
-            with ada.batch() as batch:
-                batch.remember("Otter", collection="notes")
-                batch.set("k", 1 // 0)
-        assert batch.results == []
-        for wrong in (
-            lambda: batch.remember("", collection="notes"),
-            lambda: batch.remember("x", collection=""),
-            lambda: batch.forget(),
-            lambda: batch.forget(where={}),
-        ):
-            assert_raises(UsageError, wrong)
+        given_up = ada.batch()
+        with unchanged(store), pytest.raises(ZeroDivisionError), given_up as batch:
+            batch.remember("Otter", collection="notes")
+            batch.set("k", 1 // 0)
+        assert given_up.results == []
+        wrong: list[Callable[[ScopedBatch], None]] = [
+            lambda batch: batch.remember("", collection="notes"),
+            lambda batch: batch.remember("x", collection=""),
+            lambda batch: batch.forget(),
+            lambda batch: batch.forget(where={}),
+        ]
+        for write in wrong:
+            with unchanged(store), pytest.raises(UsageError), ada.batch() as batch:
+                batch.set("k", 2)
+                write(batch)
 
     def test_writes_of_a_batch_see_those_before_them(self, ada: ScopedMemory) -> None:
         with ada.batch() as batch:
@@ -473,9 +481,10 @@ class EntryBatchPromises:
             batch.remember("Otter", collection="notes")
             batch.remember("Otter", collection="notes")
             batch.forget(key="k", collection="notes")
-        assert [one.stored for one in batch.results[:4]] == [True, True, True, False]
-        assert batch.results[1].replaced == batch.results[0].id
-        assert batch.results[4].count == 1
+        results: list[Any] = batch.results
+        assert [one.stored for one in results[:4]] == [True, True, True, False]
+        assert results[1].replaced == results[0].id
+        assert results[4].count == 1
         assert live_contents(ada) == ["Otter"]
 
     def test_a_batch_with_entries_and_an_idempotency_key_is_done_once(self, ada: ScopedMemory) -> None:
@@ -518,10 +527,11 @@ class EntryBatchPromises:
         kept = ada.remember("Heron", collection="private")
         policy = Policy.of(allow=("memory",), access={"collections.private": "none"})
         agent = memory.acting_as("agent", policy=policy).scope(user="ada")
-        for write in (
+        writes: list[Callable[[ScopedBatch], None]] = [
             lambda batch: batch.remember("Otter", collection="private"),
             lambda batch: batch.forget(kept.ref),
-        ):
+        ]
+        for write in writes:
             with pytest.raises(Denied), agent.batch() as batch:
                 batch.set("k", 1)
                 write(batch)
@@ -606,8 +616,9 @@ class EntryListPromises:
         assert reader.scopes() == [Scope.of(user="ada")]
         narrowed = Policy(rules=(Rule("allow", "memory.read"), Rule("deny", "memory.read", ada.scope)))
         assert_raises(Denied, memory.acting_as("reader", policy=narrowed).scopes)
-        for wrong in ({"prefix": "a\0"}, {"after": "nobody"}, {"limit": -1}):
-            assert_raises(UsageError, memory.scopes, **wrong)
+        wrong: list[dict[str, Any]] = [{"prefix": "a\0"}, {"after": "nobody"}, {"limit": -1}]
+        for options in wrong:
+            assert_raises(UsageError, memory.scopes, **options)
 
     def test_an_agent_lists_the_collections_that_it_may_read(self, memory: Memory, ada: ScopedMemory) -> None:
         for n in range(300):

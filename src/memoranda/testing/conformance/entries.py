@@ -489,7 +489,8 @@ class EntryPromises:
 
     def test_an_entry_is_forgotten_by_one_name(self, ada: ScopedMemory) -> None:
         kept = ada.remember("text", collection="notes", key="k")
-        for names in ({}, {"id": kept.id, "key": "k"}, {"id": ""}, {"key": "\ud800"}):
+        wrong: list[dict[str, Any]] = [{}, {"id": kept.id, "key": "k"}, {"id": ""}, {"key": "\ud800"}]
+        for names in wrong:
             assert_raises(UsageError, ada.forget, collection="notes", **names)
         assert ada.forget(collection="notes", key="k")
 
