@@ -174,18 +174,52 @@ def test_forget_by_id_and_by_key(cli):
     first = cli("remember", "one", *IN_NOTES, "--json").json["id"]
     cli("remember", "two", *IN_NOTES, "--key", "k")
     cli("remember", "three", *IN_NOTES, "--key", "k", "--namespace", "s1")
-    assert cli("forget", first, *IN_NOTES).out == f"{first} is forgotten in notes of user:ada\n"
+    said, undo = cli("forget", first, *IN_NOTES).out.splitlines()
+    assert said == f"{first} is forgotten in notes of user:ada"
     assert contents(cli) == ["two", "three"]
+    token = undo.removeprefix("Undo it with: memoranda undo ")
+    assert cli("undo", token, "--user", "ada").out == f"1 brought back in user:ada\nentry:{first}\n"
+    assert contents(cli) == ["two", "three", "one"]
+    assert cli("forget", first, *IN_NOTES).code == 0
     done = cli("forget", "--key", "k", *IN_NOTES, "--namespace", "s1", "--json").json
-    assert done == {
-        "tenant": "default",
-        "scope": "user:ada",
-        "collection": "notes",
-        "namespace": "s1",
-        "key": "k",
-        "forgotten": True,
-    }
+    assert (done["tenant"], done["scope"], done["count"], done["entries"]) == ("default", "user:ada", 1, 1)
     assert contents(cli) == ["two"]
+
+
+def test_what_is_no_longer_true_is_superseded(cli):
+    first = cli("remember", "Acme pays within 30 days", *IN_NOTES, "-m", "account=acme", "--json").json["id"]
+    done = cli("supersede", first, "Acme pays within 14 days", "--user", "ada", "--json").json
+    assert done["replaced"] == f"entry:{first}"
+    assert contents(cli) == ["Acme pays within 14 days"]
+    assert cli("supersede", first, "Acme never pays", "--user", "ada").code != 0
+    again = cli("remember", "Acme pays at once", "--replaces", done["ref"], "--user", "ada", "--json").json
+    assert contents(cli) == ["Acme pays at once"]
+    assert cli("undo", again["undo"], "--user", "ada", "--json").json["count"] == 1
+    assert contents(cli) == ["Acme pays within 14 days"]
+
+
+def test_forget_by_filter_and_by_identifier(cli):
+    for year in (2023, 2024):
+        cli("remember", f"Invoice of {year} to bo@example.org", *IN_NOTES, "--metadata-json", f'{{"year": {year}}}')
+    cli("facts", "set", "mail", "Bo@Example.org", "--user", "ada")
+    shown = cli("forget", "--identifier", "bo@example.org", "--user", "ada", "--dry-run").out.splitlines()
+    assert shown[0] == "2 entries, 1 fact would be forgotten in user:ada"
+    assert shown[3] == "  fact:user:ada#mail"
+    assert cli("forget", "--where", '{"year": 2023}', *IN_NOTES, "--json").json["count"] == 1
+    assert contents(cli) == ["Invoice of 2024 to bo@example.org"]
+    assert cli("forget", "--identifier", "bo@example.org", "--user", "ada", "--json").json["count"] == 2
+    assert contents(cli) == []
+    for wrong in (["--where", "{}"], ["--where", "[]"], ["--identifier", " "], ["--where", '{"a": 1}', "--key", "k"]):
+        assert cli("forget", *wrong, *IN_NOTES).code == 2
+
+
+def test_entries_are_listed_newest_first_and_by_filter(cli):
+    for n, collection in enumerate(("notes", "notes", "tasks")):
+        cli("remember", f"item {n}", "-c", collection, "--user", "ada", "-m", f"kind={n % 2}")
+    listed = cli("entries", "--newest", "--user", "ada", "--json").json
+    assert [one["content"] for one in listed] == ["item 2", "item 1", "item 0"]
+    listed = cli("entries", "--filter", "kind=0", "--user", "ada", "--json").json
+    assert [one["content"] for one in listed] == ["item 0", "item 2"]
 
 
 def test_forget_names_one_entry_that_is_there(cli):

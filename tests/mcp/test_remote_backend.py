@@ -55,7 +55,10 @@ def test_every_tool_works_through_a_server(member: Talk, client: memoranda.Clien
     kept = member.call("remember", content="The indigo vat rests on Mondays")
     assert client.collections.recall("vat", collection="notes").results[0].content == "The indigo vat rests on Mondays"
     assert member.call("recall", query="when does the vat rest?")["results"][0]["id"] == kept["id"]
-    assert member.call("forget", id=kept["id"]) == {"forgotten": True}
+    tried = member.call("forget", id=f"entry:{kept['id']}", dry_run=True)
+    assert (tried["forgotten"], tried["count"]) == (False, 1)
+    gone = member.call("forget", id=kept["id"])
+    assert (gone["forgotten"], gone["refs"]) == (True, tried["refs"])
     assert member.call("recall", query="vat", collection="notes")["results"] == []
     everything = member.call("recall", query="what dye?", scope="agent")["results"]
     assert [(match["kind"], match["content"]) for match in everything][:1] == [("fact", "dye: madder")]

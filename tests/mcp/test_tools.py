@@ -111,7 +111,10 @@ def test_what_is_remembered_is_found_and_forgotten(ada: Talk, memory: memoranda.
     memory.scope(user="ada").remember("The loom was oiled in spring", collection="notes", metadata={"room": "weaving"})
     [match] = ada.call("recall", query="loom", filter={"room": "weaving"})["results"]
     assert match["content"] == "The loom was oiled in spring" and "why" not in match
-    assert ada.call("forget", id=told["id"]) == {"forgotten": True}
+    tried = ada.call("forget", id=f"entry:{told['id']}", dry_run=True)
+    assert (tried["forgotten"], tried["count"]) == (False, 1)
+    gone = ada.call("forget", id=told["id"])
+    assert (gone["forgotten"], gone["refs"]) == (True, tried["refs"])
     assert not ada.call("recall", query="vat", filter={"room": "dyeing"})["results"]
     with pytest.raises(memoranda.NotFound, match="unknown entry"):
         ada.call("forget", id=told["id"])

@@ -66,6 +66,8 @@ def remember(
     """
     read = read_value(content, as_json=as_json)
     labels = read_metadata(metadata or (), metadata_json)
+    if collection is None and replaces is None:
+        raise UsageError("no collection is named", hint="Pass --collection NAME, or --replaces REF")
     place = desk.place
     done = place.remember(
         read,
@@ -146,9 +148,9 @@ def forget(
     ] = None,
     dry_run: Annotated[bool, flag("Only show what would be forgotten.", "--dry-run")] = False,
 ) -> None:
-    """Delete entries, facts and lines, so that recalls no longer find them, all or nothing.
+    """Forget entries, facts and lines, all or nothing.
 
-    Recall as of an earlier time still finds them, and `memoranda undo` brings them back; `memoranda erase` and
+    Recalls no longer find them. Recall as of an earlier time still finds them, and `memoranda undo` brings them back; `memoranda erase` and
     `memoranda collections delete` remove them completely.
     """
     place = desk.place
@@ -163,10 +165,10 @@ def forget(
             f"unknown entry {what} in {where_to}",
             hint="`memoranda entries` with the same options shows what is there",
         )
-    counts = [f"{number} {what}" for number, what in _counts(done)]
-    said = ", ".join(counts) or "nothing"
+    said = id or key or ", ".join([f"{number} {what}" for number, what in _counts(done)]) or "nothing"
     would = "would be" if dry_run else "is" if done.count <= 1 else "are"
-    lines = [f"{said} {would} forgotten in {place.scope}", *([f"  {ref}" for ref in done.refs] if dry_run else [])]
+    where_it_was = f"{collection} of {place.scope}" if collection else str(place.scope)
+    lines = [f"{said} {would} forgotten in {where_it_was}", *([f"  {ref}" for ref in done.refs] if dry_run else [])]
     if done.undo:
         lines.append(f"Undo it with: memoranda undo {done.undo}")
     desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, "\n".join(lines))

@@ -137,7 +137,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of each write, in order: the new fact, whether a fact was deleted, or null for one about entries.
 
     The results of writes that remember and that forget are in lists of their own, in the same order.

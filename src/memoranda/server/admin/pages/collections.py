@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
 from memoranda.engine.collections import ReadCollections
-from memoranda.engine.entries import Forget
+from memoranda.engine.forget import Forget
 from memoranda.errors import UsageError
 from memoranda.model.entry import MODES, Entry, Holding, Match, Mode
 from memoranda.server.admin.context import PAGE_BYTES, PageContext, Place, Question, field_error
