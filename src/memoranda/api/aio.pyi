@@ -16,10 +16,12 @@ from memoranda.governance.approvals import Decided
 from memoranda.governance.maintenance import Finding
 from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
 from memoranda.model.clock import Clock, Duration, Ids
+from memoranda.model.context import Context
 from memoranda.model.definition import Definition
 from memoranda.model.definition import Mode as DefinitionsMode
 from memoranda.model.effect import Approval, Effect, Status
 from memoranda.model.entry import (
+    NOTES,
     Collection,
     Entry,
     Forgotten,
@@ -42,6 +44,7 @@ from memoranda.model.event import (
     Verification,
 )
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy
 from memoranda.model.scope import DEFAULT_TENANT, Scope
@@ -101,7 +104,7 @@ class AsyncMemory(AsyncHandle):
     def scope(self, *, tenant: str | None = None, **ids: str) -> AsyncScopedMemory:
         """Return the memory of a user, agent, project, tree, workflow, thread, run or session."""
     def at(self, scope: Scope | str) -> AsyncScopedMemory:
-        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails` or `shared`."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
         """Return a batch of writes that are committed together, all or nothing, when its `with` block ends."""
     async def scopes(self, *, prefix: str = "", after: str = "", limit: int | None = None) -> list[Scope]:
@@ -125,7 +128,13 @@ class AsyncMemory(AsyncHandle):
     def runs(self) -> AsyncRuns:
         """The runs of machines and workflows."""
     def acting_as(
-        self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
+        self,
+        actor: str,
+        *,
+        policy: Policy | None = None,
+        shares: tuple[str, ...] = (),
+        door: str | None = None,
+        source: str | None = None,
     ) -> AsyncMemory:
         """Return a handle for another actor, under this policy or under what is granted to the actor."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
@@ -219,6 +228,7 @@ class AsyncScopedMemory(AsyncHandle):
         limit: int | None = None,
         max_bytes: int | None = None,
         as_of: datetime | str | None = None,
+        internal: bool = False,
     ) -> list[Fact]:
         """Return the facts at and below a key, ordered by key: `profile.name` is below `profile`, `profiler` is not."""
     async def history(
@@ -244,12 +254,12 @@ class AsyncScopedMemory(AsyncHandle):
         replaces: str | None = None,
         source: str | None = None,
     ) -> Remembered:
-        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use."""
+        """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use."""
     async def remember_many(
         self,
         items: Iterable[Mapping[str, Any]],
         *,
-        collection: str,
+        collection: str = NOTES,
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
@@ -259,7 +269,7 @@ class AsyncScopedMemory(AsyncHandle):
         self,
         text: str,
         *,
-        collection: str,
+        collection: str = NOTES,
         chunk: int = 1200,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
@@ -286,6 +296,32 @@ class AsyncScopedMemory(AsyncHandle):
         max_bytes: int | None = None,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
+    async def context(
+        self,
+        query: str = "",
+        *,
+        budget: int = 1500,
+        definitions: Sequence[str] = (),
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str | Scope | AsyncScopedMemory] = (),
+        limit: int = 12,
+        threshold: float | None = None,
+        core: bool = True,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> Context:
+        """Return what an agent should be told now, as text for its prompt and as items."""
+    async def learn(
+        self,
+        messages: object,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        model: object = None,
+        at: datetime | str | float | None = None,
+        source: str | None = None,
+    ) -> Learned:
+        """Learn from a conversation: keep its messages, and bring what the user stated up to date."""
     async def supersede(
         self,
         ref: str,

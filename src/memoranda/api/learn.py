@@ -172,5 +172,6 @@ def _sum(conversation: str, results: Sequence[Learned]) -> Learned:
         messages=tuple(ref for one in results for ref in one.messages),
         known_messages=sum(one.known_messages for one in results),
         lessons=tuple(lesson for one in results for lesson in one.lessons),
+        undo=tuple(token for one in results for token in one.undo),
         pending=next((one.pending for one in results if one.pending is not None), None),
     )

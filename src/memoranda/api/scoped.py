@@ -791,11 +791,12 @@ class ScopedMemory:
         effect = forget_effect(self.scope, id, collection, key, namespace, where, identifier, dry_run=dry_run)
         return self._gate.perform(effect, self._caller)
 
-    def undo(self, done: Forgotten | Superseded | Remembered | str) -> Restored:
-        """Bring back what a forget or a supersede ended, all of it or nothing, by its result or its `undo`.
+    def undo(self, done: Forgotten | Superseded | Remembered | Learned | str) -> Restored:
+        """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`.
 
-        It holds from now on: as of the moments between, it is gone. Raise Conflict if something newer took its place,
-        and NotFound if it has expired or was erased.
+        What was added goes, too: the messages and statements of a learn. It holds from now on: as of the moments
+        between, it is gone. Raise Conflict if something newer took its place, and NotFound if it has expired or was
+        erased.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -807,6 +808,10 @@ class ScopedMemory:
         """
         if isinstance(done, Forgotten) and done.undo is None:
             return Restored()  # nothing was forgotten
+        if isinstance(done, Learned):
+            each = [self.undo(token) for token in reversed(done.undo)]
+            refs = tuple(ref for one in each for ref in one.refs)
+            return Restored(refs=refs, count=len(refs))
         token = done.undo if isinstance(done, Forgotten | Superseded | Remembered) else done
         return self._gate.perform(Undo(scope=self.scope, token=check_token(token)), self._caller)
 

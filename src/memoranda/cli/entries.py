@@ -11,7 +11,6 @@ from memoranda.cli.command import (
     AnyCollection,
     AnyNamespace,
     AsOf,
-    Collection,
     Desk,
     Limit,
     Metadata,
@@ -28,7 +27,7 @@ from memoranda.cli.command import (
 )
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
-from memoranda.model.entry import KINDS, NOTES, check_kinds
+from memoranda.model.entry import KINDS, check_kinds
 
 if TYPE_CHECKING:
     from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
@@ -49,7 +48,9 @@ app = group()
 def remember(
     desk: Desk,
     content: Annotated[str, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")],
-    collection: Annotated[str | None, option("NAME", "The collection; notes if it is left out.", "--collection", "-c")] = None,
+    collection: Annotated[
+        str | None, option("NAME", "The collection; notes if it is left out.", "--collection", "-c")
+    ] = None,
     namespace: Namespace = "",
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,
@@ -150,8 +151,8 @@ def forget(
 ) -> None:
     """Forget entries, facts and lines, all or nothing.
 
-    Recalls no longer find them. Recall as of an earlier time still finds them, and `memoranda undo` brings them back; `memoranda erase` and
-    `memoranda collections delete` remove them completely.
+    Recalls no longer find them. Recall as of an earlier time still finds them, and `memoranda undo` brings them back;
+    `memoranda erase` and `memoranda collections delete` remove them completely.
     """
     place = desk.place
     filter = None if where is None else read_filter((), where)

@@ -15,7 +15,7 @@ from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.refs import Lines, Target, demand_of, find_target
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Demand, Outcome, verb
-from memoranda.model.block import BLOCKS, lines_of
+from memoranda.model.block import lines_of
 from memoranda.model.effect import WriteEffect
 from memoranda.model.entry import Entry, Forgotten, Shelf
 from memoranda.model.event import Note

@@ -14,6 +14,7 @@ import msgspec
 
 from memoranda.engine.embedding import Texts, texts_by_space
 from memoranda.engine.entries import EMBEDDING_TAKES_TIME, Item, embed_texts, entry_of_key, store_items
+from memoranda.engine.forget import undo_token
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.model.clock import from_micros
@@ -147,6 +148,7 @@ def learn(rows: Transaction, effect: Learn, call: Call) -> Outcome[Learned]:
         messages=tuple(new),
         known_messages=len(effect.turns) - len(new),
         lessons=tuple(lessons),
+        undo=(undo_token(rows, effect.scope.tenant, len(notes)),) if notes else (),
     )
     return Outcome(learned, tuple(notes))
 

@@ -1,4 +1,4 @@
-"""Undoing a forget or a supersede: what it ended is there again, from now on.
+"""Undoing a forget, a supersede or a learn: what it ended is there again, from now on, and what it added is not.
 
 The ledger says what a call changed, so a token names its events. An entry comes back as a new row with its old id: as
 of the moments between, it is still gone. A fact and a block get their earlier value as a new version.
@@ -32,11 +32,11 @@ from memoranda.store.base import EntryQuery, Reader, RevisionQuery, Transaction
 _TOKEN = re.compile(r"undo:([1-9][0-9]{0,17})-([1-9][0-9]{0,17})")
 _UNDONE = frozenset({"forget", "remember", "delete_fact", "set_fact"})
 """Effects of events that can be undone."""
-_IGNORED = frozenset({"expire_entry", "expire_fact"})
+_IGNORED = frozenset({"expire_entry", "expire_fact", "learn", "create_collection"})
 
 
 class Undo(WriteEffect, frozen=True, kw_only=True, tag="undo"):
-    """Bring back what a forget or a supersede ended."""
+    """Bring back what a forget, a supersede or a learn ended."""
 
     token: str
 
@@ -54,7 +54,8 @@ def check_token(token: object) -> str:
 
 
 def _touched(rows: Reader, effect: Undo, call: Call) -> Iterator[Demand]:
-    return ((effect.capability, Scope(event.tenant, event.scope), event.key) for event in events_of(rows, effect))
+    changes = (event for event in events_of(rows, effect) if event.effect in _UNDONE)
+    return ((effect.capability, Scope(event.tenant, event.scope), event.key) for event in changes)
 
 
 def events_of(rows: Reader, effect: Undo) -> list[Event]:
@@ -63,9 +64,8 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
     first, last = (int(part) for part in matched.groups()) if matched is not None else (1, 0)
     tenant, found = effect.scope.tenant, list[Event]()
     for event in rows.events(tenant, start=first, limit=max(0, last - first + 1)):
-        if (
-            event.effect not in _UNDONE | _IGNORED
-            or "last" in event.detail  # several entries, which no supersede makes
+        if event.effect not in _IGNORED and (
+            event.effect not in _UNDONE
             or event.decision not in ("allow", "approved")
             or not is_within(effect.scope, Scope(tenant, event.scope))
         ):
@@ -159,10 +159,17 @@ def _indexed(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
 
 
 def _take_back(rows: Transaction, event: Event, call: Call) -> list[Note]:
-    """End the entry that took the place of another; return the notes."""
-    new = next(rows.entries(EntryQuery(tenant=event.tenant, sequences=[event.version or 0])), None)
-    if new is None:
-        return []
+    """End the entries that a call added; return the notes."""
+    first = event.version or 0
+    sequences = list(range(first, int(event.detail.get("last", first)) + 1))
+    return [
+        note
+        for new in rows.entries(EntryQuery(tenant=event.tenant, sequences=sequences))
+        for note in _end_new(rows, new, call)
+    ]
+
+
+def _end_new(rows: Transaction, new: Entry, call: Call) -> list[Note]:
     if new.ended_at is not None:
         current = entry_of_key(rows, shelf_of(new), new.chain)
         if current is None:

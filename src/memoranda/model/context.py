@@ -9,6 +9,7 @@ import msgspec
 
 from memoranda.model.entry import Kind
 from memoranda.model.fact import Origin
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 
 ContextKind = Kind | Literal["core"]
@@ -17,7 +18,7 @@ Why = Literal["budget", "duplicate", "origin", "limit", "denied"]
 context comes from its origin already, there are enough matches, or the caller may not read it."""
 
 
-class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
+class ContextItem(Result, frozen=True, kw_only=True):
     """One memory in a context."""
 
     kind: ContextKind
@@ -44,7 +45,7 @@ class Omitted(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(Result, frozen=True, kw_only=True):
     """What an agent should be told now."""
 
     text: str

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-import msgspec
+from memoranda.model.result import Result
 
 Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated"]
 """What became of a statement: it is new; it replaced another; it was known; it ended one that is no longer true; or
 something newer is known, so nothing changed."""
 
 
-class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+class Lesson(Result, frozen=True, kw_only=True):
     """A statement, and what became of it."""
 
     text: str
@@ -29,7 +29,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it is true, where the messages say so."""
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class Learned(Result, frozen=True, kw_only=True):
     """What was learned from a conversation.
 
     `messages` are the refs of the messages that are new; those that were there already are only counted.
@@ -39,6 +39,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...] = ()
     known_messages: int = 0
     lessons: tuple[Lesson, ...] = ()
+    undo: tuple[str, ...] = ()
+    """What `undo` takes back; a long conversation was learned in several steps."""
     pending: str | None = None
     """Why nothing could be extracted yet, such as a model that does not answer. The messages are kept, and a job
     extracts what they state later."""

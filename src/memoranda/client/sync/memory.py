@@ -13,6 +13,7 @@ from memoranda.client.requests import (
     Request,
     body,
     filter_object,
+    filter_text,
     idempotency_header,
     item_object,
     moment,
@@ -43,14 +44,18 @@ from memoranda.wire.memory import (
     Entry,
     Fact,
     Facts,
+    Forgotten,
     History,
     Holding,
     Match,
+    Namespaces,
     Recalled,
     Records,
     Remembered,
     Removed,
+    Restored,
     Revision,
+    Superseded,
     Written,
 )
 
@@ -202,8 +207,9 @@ class Batch(Calls):
         super().__init__(connection)
         self._idempotency_key = idempotency_key
         self._writes: list[dict[str, Any]] = []
-        self.results: list[Fact | bool] = []
-        """After the block: for each write the new fact, or whether a fact was deleted."""
+        self.results: list[Fact | bool | Remembered | Forgotten] = []
+        """After the block, for each write: the new fact, whether one was deleted, what became of an entry, or what was
+        forgotten."""
 
     def set(
         self,
@@ -222,6 +228,38 @@ class Batch(Calls):
     def delete(self, key: str, *, expect: int | None = None, scope: str | None = None) -> None:
         """Add a delete of a fact."""
         self._writes.append({"key": key, "delete": True, **without_none(expect=expect, scope=scope)})
+
+    def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        """Add an entry to remember."""
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key)
+        entry = {"content": content, "collection": collection, "namespace": namespace, **asked}
+        self._writes.append({"remember": entry, **without_none(scope=scope)})
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        """Add something to forget."""
+        asked = without_none(id=id, collection=collection, key=key, namespace=namespace, identifier=identifier)
+        asked |= without_none(where=filter_object(where))
+        self._writes.append({"forget": asked, **without_none(scope=scope)})
 
     def __enter__(self) -> Self:
         """Return this batch."""
@@ -243,7 +281,12 @@ class Batch(Calls):
             body=body(writes=self._writes),
             repeatable=self._idempotency_key is not None or expects,
         )
-        self.results = written.results
+        remembered, forgotten = iter(written.remembered), iter(written.forgotten)
+        for write, result in zip(self._writes, written.results, strict=True):
+            if result is not None:
+                self.results.append(result)
+            else:
+                self.results.append(next(remembered) if "remember" in write else next(forgotten))
 
 
 class BlockCalls(Calls):
@@ -411,22 +454,42 @@ class CollectionCalls(Calls):
         self,
         content: Any,
         *,
-        collection: str = NOTES,
+        collection: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
         key: str | None = None,
+        replaces: str | None = None,
         source: str | None = None,
         scope: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; the collection is created on first use.
 
         The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
-        response: `duplicate` tells whether it existed.
+        response: `duplicate` tells whether it existed. `replaces` is the ref of an entry that is no longer true; the
+        new one takes its place, in its collection and namespace.
         """
+        if replaces is not None:
+            if collection is not None or namespace or key is not None:
+                raise UsageError(
+                    "what replaces an entry stays where that one is",
+                    hint="Leave out `collection`, `namespace` and `key`, or leave out `replaces`",
+                    path="replaces",
+                )
+            done = self.supersede(replaces, content, metadata=metadata, ttl=ttl, source=source, scope=scope)
+            return Remembered(
+                id=done.ref.removeprefix("entry:"),
+                collection=done.collection or "",
+                namespace=done.namespace,
+                stored=True,
+                replaced=done.replaced.removeprefix("entry:"),
+                expires_at=done.expires_at,
+                undo=done.undo,
+            )
         asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, source=source)
         sent, query = body(content=content, namespace=namespace, **asked), parameters(scope=scope)
-        return self._call(Remembered, "POST", "collections", collection, "remember", query=query, body=sent)
+        place = NOTES if collection is None else collection
+        return self._call(Remembered, "POST", "collections", place, "remember", query=query, body=sent)
 
     def remember_many(
         self,
@@ -506,31 +569,97 @@ class CollectionCalls(Calls):
             if after is None:
                 return Recalled(results=results, count=len(results), known=found.known, hint=found.hint)
 
+    def supersede(
+        self,
+        ref: str,
+        content: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> Superseded:
+        """Put something else in the place of what a ref names; raise Conflict if that was superseded already."""
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
+        query, sent = parameters(scope=scope), body(content=content, **asked)
+        return self._call(Superseded, "POST", "entries", ref, "supersede", query=query, body=sent)
+
+    def entry(
+        self,
+        ref: str | None = None,
+        *,
+        collection: str | None = None,
+        key: str | None = None,
+        namespace: str = "",
+        scope: str | None = None,
+    ) -> Entry | None:
+        """Return a current entry, by its ref or id, or by its key in a collection; None if there is none."""
+        if (ref is None) == (key is None):
+            raise UsageError("an entry is read by its ref or by its key", hint="Pass one of them")
+        if ref is not None:
+            found = self._find(Entry, "entries", ref, scope=scope)
+            return found if found is None or collection in (None, found.collection) else None
+        if collection is None:
+            raise UsageError("no collection is named", hint="Name a `collection`", path="collection")
+        query = parameters(key=key, namespace=namespace, scope=scope)
+        page = self._call(Entries, "GET", "collections", collection, "entries", query=query, repeatable=True)
+        return next(iter(page.entries), None)
+
+    def entry_history(self, ref: str, *, limit: int | None = None, scope: str | None = None) -> builtins.list[Entry]:
+        """Return the chain of an entry, oldest first: what it replaced, itself, and what replaced it."""
+        segments, asked = ("entries", ref, "history"), parameters(scope=scope)
+        return self._collect(Entries, lambda page: page.entries, limit, *segments, query=asked, missing=True)
+
     def entries(
-        self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None
+        self,
+        *,
+        collection: str | None = None,
+        namespace: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        scope: str | None = None,
     ) -> builtins.list[Entry]:
-        """Return the entries of a collection, oldest first, at most `limit`."""
-        segments, asked = ("collections", collection, "entries"), parameters(namespace=namespace, scope=scope)
+        """Return entries in the order they came, of one collection or of all; with `newest` the newest first."""
+        asked = parameters(namespace=namespace, filter=filter_text(filter), newest=newest or None, scope=scope)
+        segments = ("entries",) if collection is None else ("collections", collection, "entries")
         return self._collect(Entries, lambda page: page.entries, limit, *segments, query=asked)
 
     def forget(
         self,
         id: str | None = None,
         *,
-        collection: str,
+        collection: str | None = None,
         key: str | None = None,
-        namespace: str = "",
+        namespace: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        identifier: str | None = None,
+        dry_run: bool = False,
         scope: str | None = None,
-    ) -> bool:
-        """Forget an entry by its id or key; return whether it existed."""
-        if (id is None) == (key is None):
-            raise UsageError("`forget` needs an id or a key", hint="Pass one of them")
-        query = parameters(key=key, namespace=namespace or None, scope=scope)
-        return self._delete("collections", collection, "entries", *([] if id is None else [id]), query=query)
+    ) -> Forgotten:
+        """Forget what an id or ref, a key, a filter or an identifier names; false if there was nothing."""
+        asked = without_none(id=id, collection=collection, key=key, namespace=namespace, identifier=identifier)
+        sent = body(**asked, **without_none(where=filter_object(where)), dry_run=dry_run)
+        return self._call(Forgotten, "POST", "memory", "forget", query=parameters(scope=scope), body=sent)
 
-    def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
+    def undo(self, done: Forgotten | Superseded | Remembered | str, *, scope: str | None = None) -> Restored:
+        """Bring back what a forget or a supersede ended, by its result or its `undo`."""
+        if isinstance(done, Forgotten) and done.undo is None:
+            return Restored()
+        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered) else done
+        return self._call(Restored, "POST", "memory", "undo", query=parameters(scope=scope), body=body(token=token))
+
+    def namespaces(
+        self, *, collection: str | None = None, prefix: str = "", scope: str | None = None
+    ) -> builtins.list[str]:
+        """Return the namespaces that have entries, by name, of one collection or of all."""
+        query = parameters(collection=collection, prefix=prefix or None, scope=scope)
+        return (self._call(Namespaces, "GET", "namespaces", query=query, repeatable=True)).namespaces
+
+    def list(self, *, prefix: str = "", limit: int | None = None) -> builtins.list[Holding]:
         """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
-        return self._collect(Collections, lambda page: page.collections, limit, "collections")
+        query = parameters(prefix=prefix or None)
+        return self._collect(Collections, lambda page: page.collections, limit, "collections", query=query)
 
     def delete(self, collection: str) -> int:
         """Delete a collection with the entries of all users of the tenant; return their number."""

@@ -196,6 +196,26 @@ class LearnPromises:
         assert [match.ref for match in ada.recall("rex.png", mode="keyword")] == []
         assert [match.content for match in ada.recall("look", mode="keyword")] == ["Look"]
 
+    def test_a_learn_is_undone_as_a_whole(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        ada.learn([_say("I live in Porto.", "2019-03-01T10:00:00Z")], conversation="c1")
+        talk = [_say("I moved to Faro.", "2019-06-01T10:00:00Z"), {"role": "assistant", "content": "Nice!"}]
+        moved = ada.learn(talk, conversation="c2")
+        restored = ada.undo(moved)
+        assert restored.refs == (moved.replaced[0].replaced,)
+        assert [entry.content for entry in ada.entries(collection="statements")] == ["Lives in Porto"]
+        assert [entry.content for entry in ada.entries(collection="conversations")] == ["I live in Porto."]
+        found = ada.recall("where does she live?", limit=10)
+        assert all(match.valid_to is None for match in found)
+        assert "Lives in Porto" in [match.content for match in found]
+        again = ada.learn(talk, conversation="c2")
+        assert [lesson.verdict for lesson in again.lessons] == ["replaced"]
+        assert memory.ledger.verify().ok
+        first = memory.scope(user="bob").learn([_say("I like olives.")])
+        memory.scope(user="bob").undo(first)
+        assert memory.scope(user="bob").entries() == []
+        assert_raises(NotFound, memory.scope(user="bob").undo, moved)
+
     def test_bad_messages_change_nothing_and_say_which_one(self, memory: Memory, store: Store) -> None:
         ada = memory.scope(user="ada")
         ada.learn([_say("I live in Porto.")])
