@@ -161,6 +161,7 @@ COMMANDS = {
     "definitions delete": "Definitions.delete",
     "remember": "ScopedMemory.remember",
     "ingest": "ScopedMemory.remember_many",
+    "learn": "ScopedMemory.learn",
     "supersede": "ScopedMemory.supersede",
     "forget": "ScopedMemory.forget",
     "undo": "ScopedMemory.undo",
@@ -199,6 +200,7 @@ HARMLESS_COMMANDS = {
     "definitions show",
     "definitions records",
     "recall",
+    "context",
     "entries",
     "collections list",
     "collections compare",
@@ -221,6 +223,7 @@ HARMLESS_COMMANDS = {
 # Tool of the MCP door -> the Python call it makes, and how a client makes it.
 TOOL_CALLS = {
     "remember": ("ScopedMemory.remember", {"content": "Ada plays chess."}),
+    "learn": ("ScopedMemory.learn", {"messages": [{"role": "user", "content": "I live in Porto."}]}),
     "forget": ("ScopedMemory.forget", {"key": "cat"}),
     "set_fact": ("ScopedMemory.set", {"key": "new", "value": 1}),
     "delete_fact": ("ScopedMemory.delete", {"key": "known"}),
@@ -231,6 +234,7 @@ TOOL_CALLS = {
 }
 HARMLESS_TOOLS = {
     "recall",
+    "context",
     "get_fact",
     "list_facts",
     "fact_history",

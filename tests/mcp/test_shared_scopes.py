@@ -37,7 +37,7 @@ def offered(talk: Talk) -> dict[str, Any]:
 
 
 def test_tools_offer_the_scopes_of_the_operator_and_no_others(guide: Talk, reader: Talk, memory: memoranda.Memory):
-    everywhere = {"recall_blocks", *BLOCKS}
+    everywhere = {"recall_blocks", "learn", "context", *BLOCKS}
     assert offered(guide) == {name: None if name in everywhere else ("user", PLACE, "shared") for name in TOOLS}
     assert not any(offered(reader).values())
     memory.scope(project="other").set("secret", "hush")

@@ -366,8 +366,8 @@ class AsyncScopedMemory(AsyncHandle):
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""
-    async def undo(self, done: Forgotten | Superseded | Remembered | str) -> Restored:
-        """Bring back what a forget or a supersede ended, all of it or nothing, by its result or its `undo`."""
+    async def undo(self, done: Forgotten | Superseded | Remembered | Learned | str) -> Restored:
+        """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing."""
     async def session(self, id: str) -> AsyncScopedMemory:

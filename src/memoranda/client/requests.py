@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import Any, cast
 from urllib.parse import quote as percent
@@ -150,6 +151,28 @@ def without_none(**fields: Any) -> dict[str, Any]:
     {'query': 'price'}
     """
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def plain_messages(messages: Any) -> list[Any]:
+    """Return messages of any provider as JSON values; objects are dumped as they dump themselves.
+
+    >>> plain_messages("I live in Faro.")
+    ['I live in Faro.']
+    """
+    single = isinstance(messages, str | Mapping) or not isinstance(messages, Iterable)
+    return [_plain_message(one) for one in ([messages] if single else cast("Iterable[Any]", messages))]
+
+
+def _plain_message(message: Any) -> Any:
+    dump = getattr(message, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if is_dataclass(message) and not isinstance(message, type):
+        message = asdict(message)
+    if isinstance(message, Mapping):
+        fields = cast("Mapping[str, Any]", message).items()
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields}
+    return message
 
 
 def version_header(version: int | None) -> dict[str, str]:

@@ -41,6 +41,20 @@ class RecallEntries(Recall, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     scope: str = OWN
 
 
+class LearnMessages(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `learn`."""
+
+    messages: list[dict[str, Any]]
+    conversation: str | None = None
+
+
+class ReadContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `context`."""
+
+    query: str = ""
+    budget: Annotated[int, msgspec.Meta(ge=0)] = 1_500
+
+
 class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `forget`."""
 
@@ -148,6 +162,10 @@ _TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (RecallEntries, "collection"): "Search this collection alone. Default: everything that is remembered.",
     (RecallEntries, "kinds"): "Only these kinds of memory.",
     (ForgetEntry, "id"): "The id of an entry, or the ref of an entry, a fact or a line.",
+    (LearnMessages, "messages"): "The messages, each with `role` and `content`, and perhaps `name` and `at`.",
+    (LearnMessages, "conversation"): "The id of the conversation, the same each time more of it is learned.",
+    (ReadContext, "query"): "What the user asked.",
+    (ReadContext, "budget"): "Maximum number of tokens.",
     (ForgetEntry, "key"): "The key of the entry, instead of its id.",
     (ForgetEntry, "collection"): f"The collection of the key, `{NOTES}` by default.",
     (ForgetEntry, "identifier"): "An address, number or name: everything that contains it is forgotten.",

@@ -22,12 +22,15 @@ from memoranda.model.text import quote
 from memoranda.wire.memory import (
     Block,
     BlockMatch,
+    Context,
     Definition,
     Fact,
     Forgotten,
+    Learned,
     Recalled,
     Remembered,
     Revision,
+    context_json,
     fact_json,
     recall_json,
     revision_json,
@@ -56,12 +59,22 @@ class LocalBackend:
         self._owners: dict[str, ScopedMemory] = {"user": memory.scope(user=user)}
         if agent is not None:
             self._owners["agent"] = memory.scope(user=user, agent=agent)
-        self._places = self._owners | {name: memory.at(name) for name in common_scopes(scopes)}
+        self._common = [memory.at(name) for name in common_scopes(scopes)]
+        self._places = self._owners | dict(zip(common_scopes(scopes), self._common, strict=True))
         self.scopes = tuple(self._places)
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
         return self._at(asked.scope).remember(asked.content, **_options(asked, but=("content",)))
+
+    def learn(self, asked: arguments.LearnMessages) -> Learned:
+        """Learn from messages."""
+        return self._owners["user"].learn(asked.messages, conversation=asked.conversation, agent=self.agent)
+
+    def context(self, asked: arguments.ReadContext) -> Context:
+        """Return what the model should know now."""
+        place = self._owners.get("agent") or self._owners["user"]
+        return context_json(place.context(asked.query, budget=asked.budget, scopes=self._common))
 
     def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""
@@ -127,12 +140,22 @@ class RemoteBackend:
         """Use a client; its key determines the user and permissions. `scopes` are shared ones that tools may name."""
         self.agent = agent
         self.scopes = ("user", *(() if agent is None else ("agent",)), *common_scopes(scopes))
+        self._common = common_scopes(scopes)
         self._client = client
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
         options = _options(asked, but=("content",))
         return self._client.collections.remember(asked.content, **options, scope=self._scope_name(asked.scope))
+
+    def learn(self, asked: arguments.LearnMessages) -> Learned:
+        """Learn from messages."""
+        return self._client.learn(asked.messages, conversation=asked.conversation, agent=self.agent)
+
+    def context(self, asked: arguments.ReadContext) -> Context:
+        """Return what the model should know now."""
+        scope = None if self.agent is None else Scope.of(agent=self.agent).path
+        return self._client.context(asked.query, budget=asked.budget, scopes=self._common, scope=scope)
 
     def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""

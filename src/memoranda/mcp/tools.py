@@ -125,6 +125,23 @@ _ALL = (
         writes=True,
     ),
     Tool(
+        name="learn",
+        title="Learn from a conversation",
+        description="Keep the messages of a conversation, and bring what the user stated in them up to date: what is "
+        "no longer true is replaced. The same messages again change nothing.",
+        takes=arguments.LearnMessages,
+        does=lambda backend, asked: backend.learn(asked),
+        writes=True,
+    ),
+    Tool(
+        name="context",
+        title="What to know now",
+        description="What you should know of the user now: core memory, and what answers the query, within a budget of "
+        "tokens, as text with sources and dates.",
+        takes=arguments.ReadContext,
+        does=lambda backend, asked: {"text": backend.context(asked).text},
+    ),
+    Tool(
         name="recall",
         title="Recall anything",
         description="Find what is remembered by meaning and words, best first, each with a score from 0 to 1: "
@@ -283,4 +300,4 @@ _NOTHING = "Nothing is remembered about the user yet."
 
 def memory_prompt(backend: Backend, about: str = "") -> str:
     """Return what the model should be told now: the core blocks, and what answers a query."""
-    return f"{MEMORY_NOTICE}\n\n{backend.context(about).text or _NOTHING}"
+    return f"{MEMORY_NOTICE}\n\n{backend.context(arguments.ReadContext(query=about)).text or _NOTHING}"

@@ -12,6 +12,8 @@ from memoranda.model.block import Block as Block
 from memoranda.model.block import BlockMatch as BlockMatch
 from memoranda.model.block import BlockScope as BlockScope
 from memoranda.model.block import BlockType as BlockType
+from memoranda.model.context import Context as BuiltContext
+from memoranda.model.context import ContextKind, Omitted
 from memoranda.model.definition import Definition as Definition
 from memoranda.model.definition import Mode
 from memoranda.model.entry import KINDS, MODES, NOTES, Kind, Why, check_mode, check_threshold
@@ -26,6 +28,7 @@ from memoranda.model.entry import Superseded as Superseded
 from memoranda.model.fact import Change, Origin
 from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.fact import Revision as StoredRevision
+from memoranda.model.lesson import Learned as Learned
 from memoranda.model.limits import check_count
 from memoranda.wire.codec import between, one_of
 
@@ -347,6 +350,72 @@ class RecallAnywhere(Recall, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whole scopes such as `user:ada/agent:emails`, each searched by itself."""
 
 
+class Learn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Messages to learn from, as OpenAI, Anthropic or LangChain have them, or with `role`, `content`, `name`, `at`."""
+
+    messages: list[Any]
+    conversation: str | None = None
+    """The id of the conversation; without one it follows from how the conversation begins."""
+    agent: str | None = None
+    """The agent that was spoken with."""
+    model: str | None = None
+    """The model that extracts statements, as `provider:model`; without one, rules do."""
+    at: str | float | None = None
+    """The time of messages that have none."""
+    source: str | None = None
+
+
+class AskContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an agent is about to answer, and how much it may be told."""
+
+    query: str = ""
+    budget: Annotated[int, between(0)] = 1_500
+    """Maximum number of tokens."""
+    definitions: list[str] = []
+    """Slugs of definitions whose records are shown."""
+    kinds: list[Annotated[str, one_of(KINDS)]] | None = None
+    collections: list[str] | None = None
+    scopes: list[str] = []
+    """Scopes that are searched too, such as `project:atlas`."""
+    limit: Annotated[int, between(0)] = 12
+    threshold: Annotated[float, between(0, 1)] | None = None
+    core: bool = True
+    """Whether core blocks are shown."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers with the engine's own errors."""
+        check_count("budget", self.budget, path="budget")
+        check_count("limit", self.limit, path="limit")
+        if self.threshold is not None:
+            check_threshold(self.threshold)
+
+
+class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One memory in a context."""
+
+    kind: ContextKind
+    ref: str
+    text: str
+    scope: str
+    source: str
+    score: float | None = None
+    updated_at: datetime
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    origin: Origin = Origin()
+    tokens: int = 0
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent should be told now: as text for its prompt, and as items."""
+
+    text: str
+    items: list[ContextItem]
+    left_out: list[Omitted]
+    tokens: int
+    budget: int | None = None
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A remembered entry."""
 
@@ -482,6 +551,17 @@ def recall_json(recalled: FoundMatches) -> Recalled:
     """Return the matches of a recall as their wire type."""
     results = [_match_json(match) for match in recalled.results]
     return Recalled(results=results, count=recalled.count, known=recalled.known, hint=recalled.hint)
+
+
+def context_json(context: BuiltContext) -> Context:
+    """Return a context as its wire type."""
+    return Context(
+        text=context.text,
+        items=[ContextItem(**(msgspec.structs.asdict(item) | {"scope": item.scope.path})) for item in context.items],
+        left_out=list(context.left_out),
+        tokens=context.tokens,
+        budget=context.budget,
+    )
 
 
 def _match_json(match: FoundMatch) -> Match:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, get_args
@@ -40,12 +41,14 @@ from memoranda.client.requests import (
     chat_request,
     parameters,
     path,
+    plain_messages,
     policy_object,
     read_request,
     without_none,
 )
 from memoranda.client.sse import ServerEvent
 from memoranda.errors import Unavailable
+from memoranda.model.entry import Kind
 from memoranda.model.text import quote
 from memoranda.wire.admin import Ended, Health, Imported, Receipt, Swept
 from memoranda.wire.chat import (
@@ -65,7 +68,7 @@ from memoranda.wire.chat import (
     SleepJobs,
     Undone,
 )
-from memoranda.wire.memory import Scopes
+from memoranda.wire.memory import Context, Learned, Scopes
 
 _KNOWN = frozenset(get_args(EventType))
 _EXPORT = path("export")
@@ -162,6 +165,56 @@ class AsyncClient(AsyncCalls):
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
         """Return a batch of writes, applied all or none when its `with` block ends."""
         return AsyncBatch(self._connection, idempotency_key)
+
+    async def learn(
+        self,
+        messages: Any,
+        *,
+        conversation: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        at: datetime | str | float | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> Learned:
+        """Learn from a conversation: keep its messages, and bring what the user stated up to date.
+
+        Messages are those of OpenAI, Anthropic or LangChain, or dictionaries with `role`, `content` and perhaps `name`
+        and `at`. The same messages again change nothing.
+        """
+        when = at.isoformat() if isinstance(at, datetime) else at
+        asked = without_none(conversation=conversation, agent=agent, model=model, at=when, source=source)
+        sent, query = body(messages=plain_messages(messages), **asked), parameters(scope=scope)
+        return await self._call(Learned, "POST", "memory", "learn", query=query, body=sent, repeatable=True)
+
+    async def context(
+        self,
+        query: str = "",
+        *,
+        budget: int = 1_500,
+        definitions: Sequence[str] = (),
+        kinds: Sequence[Kind] | None = None,
+        collections: Sequence[str] | None = None,
+        scopes: Sequence[str] = (),
+        limit: int = 12,
+        threshold: float | None = None,
+        core: bool = True,
+        scope: str | None = None,
+    ) -> Context:
+        """Return what an agent should be told now: core blocks, records, and what answers the query, as text.
+
+        The text never takes more tokens than the budget; `left_out` says what was left out, and why. With
+        `scope="agent:emails"` it is for that agent.
+        """
+        named = {"definitions": list(definitions), "scopes": list(scopes)}
+        narrowing = without_none(
+            kinds=None if kinds is None else list(kinds),
+            collections=None if collections is None else list(collections),
+            threshold=threshold,
+        )
+        sent = body(query=query, budget=budget, limit=limit, core=core, **named, **narrowing)
+        asked = parameters(scope=scope)
+        return await self._call(Context, "POST", "memory", "context", query=asked, body=sent, repeatable=True)
 
     async def scopes(self, *, prefix: str = "", limit: int | None = None) -> builtins.list[str]:
         """Return the scopes of the tenant that have facts or entries, by path; for administrators."""

@@ -47,6 +47,7 @@ from memoranda.wire.memory import (
     Forgotten,
     History,
     Holding,
+    Learned,
     Match,
     Namespaces,
     Recalled,
@@ -642,10 +643,15 @@ class CollectionCalls(Calls):
         sent = body(**asked, **without_none(where=filter_object(where)), dry_run=dry_run)
         return self._call(Forgotten, "POST", "memory", "forget", query=parameters(scope=scope), body=sent)
 
-    def undo(self, done: Forgotten | Superseded | Remembered | str, *, scope: str | None = None) -> Restored:
-        """Bring back what a forget or a supersede ended, by its result or its `undo`."""
+    def undo(self, done: Forgotten | Superseded | Remembered | Learned | str, *, scope: str | None = None) -> Restored:
+        """Bring back what a forget, a supersede or a learn ended, by its result or its `undo`; what it added goes."""
         if isinstance(done, Forgotten) and done.undo is None:
             return Restored()
+        if isinstance(done, Learned):
+            refs: builtins.list[str] = []
+            for step in reversed(done.undo):
+                refs += (self.undo(step, scope=scope)).refs
+            return Restored(refs=tuple(refs), count=len(refs))
         token = done.undo if isinstance(done, Forgotten | Superseded | Remembered) else done
         return self._call(Restored, "POST", "memory", "undo", query=parameters(scope=scope), body=body(token=token))
 

@@ -1,4 +1,4 @@
-"""Routes `/collections`, `/entries` and `/scopes`: remember, recall, list, supersede and forget."""
+"""Routes of entries: learn, remember, recall, context, list, supersede and forget."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidFilter, NotFound
 from memoranda.model.entry import check_mode
 from memoranda.model.text import quote
+from memoranda.server.chat_agents import find_model
 from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
 from memoranda.server.requests import PAGE, After, Name, PageLimit, ScopeName, StrictRequest, caller_memory
 from memoranda.server.responses import JsonResponse, in_thread
 from memoranda.wire.codec import fit_bytes
 from memoranda.wire.memory import (
     AllRemembered,
+    AskContext,
     Collections,
+    Context,
     Entries,
     Entry,
     Forget,
     Forgotten,
+    Learn,
+    Learned,
     Namespaces,
     Recall,
     RecallAnywhere,
@@ -38,6 +43,7 @@ from memoranda.wire.memory import (
     Supersede,
     Superseded,
     Undo,
+    context_json,
     entry_json,
     recall_json,
 )
@@ -46,6 +52,26 @@ Namespace = Annotated[str | None, QueryParameter(description="A namespace of the
 Filter = Annotated[str | None, QueryParameter(description='Only entries with these metadata: `{"year": 2025}`.')]
 Newest = Annotated[bool, QueryParameter(description="The newest first.")]
 Prefix = Annotated[str, QueryParameter(description="How the names begin.")]
+
+
+@post("/memory/learn", **in_thread("Learn from a conversation", 409, 502, 507, status=200))
+def learn(request: StrictRequest, data: JSONBody[Learn], named: ScopeName = None) -> Learned:
+    """Keep the messages that are new, and bring what they state up to date; the same messages again change nothing."""
+    return caller_memory(request.auth, named).learn(
+        data.messages,
+        conversation=data.conversation,
+        agent=data.agent,
+        model=find_model(data.model),
+        at=data.at,
+        source=data.source,
+    )
+
+
+@post("/memory/context", **in_thread("Get the context of an agent", 404, 409, 502, status=200))
+def read_context(request: StrictRequest, data: JSONBody[AskContext], named: ScopeName = None) -> Context:
+    """Return what an agent should be told now: core blocks, records, and what answers the query, within a budget."""
+    asked = {name: getattr(data, name) for name in data.__struct_fields__ if name != "query"}
+    return context_json(caller_memory(request.auth, named).context(data.query, **asked))
 
 
 @get("/collections", **in_thread("List collections"))
