@@ -18,11 +18,13 @@ from memoranda.engine.refs import is_within
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Demand, Outcome, verb
 from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.model.block import BLOCKS
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
+from memoranda.model.names import RESERVED
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -67,6 +69,7 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
         if event.effect not in _IGNORED and (
             event.effect not in _UNDONE
             or event.decision not in ("allow", "approved")
+            or _is_internal(event.key or "")
             or not is_within(effect.scope, Scope(tenant, event.scope))
         ):
             break
@@ -78,6 +81,12 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
             value=effect.token,
         )
     return found
+
+
+def _is_internal(key: str) -> bool:
+    """Return whether a key is one that no forget reaches: the state of programs and conversations."""
+    first = key.partition(".")[0]
+    return first in RESERVED and first != BLOCKS
 
 
 @verb(Undo, touches=_touched)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedBatch, ScopedMemory
+from memoranda.engine.facts import SetFact
 from memoranda.errors import (
     ApprovalRequired,
     Conflict,
@@ -26,6 +28,7 @@ from memoranda.model.limits import Limits
 from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.ref import line_digest
 from memoranda.model.scope import Scope
+from memoranda.model.value import encode
 from memoranda.store.base import Store
 from memoranda.testing.conformance.base import (
     WatchedEmbedder,
@@ -330,6 +333,18 @@ class ForgetPromises:
             assert_raises(NotFound, ada.undo, unknown)
         assert ada.undo(ada.forget("entry:unknown")).count == 0
         assert ada.undo(token).count == 1
+
+    def test_the_state_of_programs_is_neither_forgotten_nor_undone(self, memory: Memory, ada: ScopedMemory) -> None:
+        for value in ("bo@example.org", "eve@example.org"):
+            payload = msgspec.Raw(encode(value))
+            memory.perform(SetFact(scope=ada.scope, key="chat.conversation", payload=payload))
+        newest = memory.ledger.events()[-1].position
+        assert_raises(NotFound, ada.undo, f"undo:{newest}-{newest}")
+        assert not ada.forget(identifier="eve@example.org")
+        assert not ada.forget("fact:user:ada#chat.conversation")
+        assert present(ada.get("chat.conversation")).value == "eve@example.org"
+        ada.set("contact", "eve@example.org")
+        assert ada.undo(ada.forget(identifier="eve@example.org")).count == 1
 
     def test_many_are_forgotten_and_brought_back_in_one_call(self, memory: Memory, ada: ScopedMemory) -> None:
         items = [{"content": f"Invoice {n}", "metadata": {"paid": n % 2 == 0}} for n in range(600)]
