@@ -38,7 +38,7 @@ def test_a_file_is_learned_once_and_its_statements_are_told(cli, talk: str) -> N
 
 
 def test_stdin_is_read_and_undo_takes_it_back(cli, talk: str) -> None:
-    done = cli("learn", "-", "--user", "ada", "--json", stdin=Path(talk).read_text()).json
+    done = cli("learn", "-", "--user", "ada", "--json", input=Path(talk).read_text()).json
     [token] = done["learned"][0]["undo"]
     assert cli("undo", token, "--user", "ada").code == 0
     assert cli("entries", "--user", "ada", "--json").json == []

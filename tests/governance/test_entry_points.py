@@ -327,7 +327,8 @@ def test_an_effect_in_the_shared_scope_reaches_the_whole_tenant_unless_it_is_lis
     """What reads or writes below its scope must not be here: a grant for the shared scope would open every user's."""
     assert {kind.__struct_config__.tag for kind in EFFECTS if kind.in_one_scope} == {
         *("get_fact", "list_facts", "read_history", "set_fact", "delete_fact"),
-        *("remember", "recall", "list_entries", "forget"),
+        *("remember", "recall", "list_entries", "get_entry", "read_chain", "list_namespaces"),
+        *("forget", "supersede", "undo"),
     }
 
 
@@ -511,7 +512,8 @@ def test_a_violating_call_of_a_tool_is_refused_and_recorded_and_a_lawful_one_suc
     call, arguments = TOOL_CALLS[tool]
     opened.scope(user="ada").set("known", 1)
     opened.scope(user="ada").remember("Ada has a cat.", collection="notes", key="cat")
-    outsider = opened.acting_as("agent:outside", policy=NOTHING, door="mcp")
+    reading = Policy.of(allow=("memory.read",)) if tool == "learn" else NOTHING
+    outsider = opened.acting_as("agent:outside", policy=reading, door="mcp")
     with pytest.raises(Denied):
         TOOLS[tool].call(LocalBackend(outsider, user="ada"), arguments)
     refused = [(event.actor, event.door, event.effect) for event in opened.ledger.events() if event.decision == "deny"]

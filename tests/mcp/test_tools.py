@@ -15,7 +15,7 @@ import memoranda
 from memoranda.mcp.tools import TOOLS
 from memoranda.model.block import MOST_MATCHES
 
-WRITING = {"remember", "forget", "set_fact", "delete_fact", "update_memory_block"}
+WRITING = {"remember", "learn", "forget", "set_fact", "delete_fact", "update_memory_block"}
 
 
 def refusals(memory: memoranda.Memory) -> list[tuple[str, str, str, str]]:
@@ -39,7 +39,10 @@ def test_a_client_is_shown_every_tool_with_a_schema_and_hints(ada: Talk) -> None
         assert all(field["description"] for field in tool.input_schema["properties"].values())
         assert tool.annotations.read_only_hint is (name not in WRITING)
         assert tool.annotations.open_world_hint is False
-    assert {name for name, tool in shown.items() if tool.annotations.destructive_hint} == WRITING - {"remember"}
+    assert {name for name, tool in shown.items() if tool.annotations.destructive_hint} == WRITING - {
+        "remember",
+        "learn",
+    }
     assert [name for name, tool in shown.items() if not tool.annotations.idempotent_hint] == ["set_fact"]
     assert shown["recall_blocks"].input_schema["properties"]["limit"]["maximum"] == MOST_MATCHES
 
@@ -224,7 +227,7 @@ def test_g2_no_argument_leads_out_of_the_memory_of_the_command_line(
 ) -> None:
     memory.scope(user="bob").set("secret", "hush")
     for tool, given in CALLS.items():
-        if "scope" in argument and tool == "recall_blocks":
+        if "scope" in argument and tool in ("recall_blocks", "learn", "context"):
             continue
         with pytest.raises(memoranda.UsageError):
             ada.call(tool, **given, **argument)
@@ -235,6 +238,8 @@ def test_g2_no_argument_leads_out_of_the_memory_of_the_command_line(
 
 CALLS: dict[str, dict[str, Any]] = {
     "remember": {"content": "Wool"},
+    "learn": {"messages": [{"role": "user", "content": "I prefer wool."}]},
+    "context": {"query": "Wool"},
     "recall": {"query": "Wool"},
     "forget": {"key": "wool"},
     "get_fact": {"key": "secret"},
@@ -262,7 +267,7 @@ def test_g7_a_door_that_only_reads_shows_no_tool_that_writes_and_each_refusal_is
     for tool in sorted(WRITING):
         with pytest.raises(memoranda.Denied, match="`user:ada` may not do this"):
             reader.call(tool, **CALLS[tool])
-    effects = ["delete_fact", "forget", "remember", "set_fact", "set_fact"]
+    effects = ["delete_fact", "forget", "learn", "remember", "set_fact", "set_fact"]
     assert refusals(memory) == [("user:ada", "mcp", effect, "user:ada") for effect in effects]
     assert [fact.key for fact in memory.scope(user="ada").list()] == before
     assert reader.call("get_fact", key="tried")["value"] == 1
@@ -336,7 +341,7 @@ def test_an_error_is_a_result_that_the_model_reads_and_a_program_too(ada: Talk) 
 
 
 def test_what_is_no_tool_is_an_error_of_the_protocol_and_the_door_stays_open(ada: Talk) -> None:
-    with pytest.raises(MCPError, match="unknown tool `erase`; tools are remember, recall"):
+    with pytest.raises(MCPError, match="unknown tool `erase`; tools are remember, learn, context, recall"):
         ada.result("erase", user="ada")
     assert ada.call("list_facts")
 

@@ -383,6 +383,7 @@ def live_entries(
 class ListNamespaces(ReadEffect, frozen=True, kw_only=True, tag="list_namespaces"):
     """Read the names of the namespaces in which a scope has entries."""
 
+    in_one_scope: ClassVar[bool] = True
     collection: str | None = None
     prefix: str = ""
 

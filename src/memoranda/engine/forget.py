@@ -6,7 +6,7 @@ What is forgotten ends: recalls as of earlier moments still find it, and `engine
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ from memoranda.store.base import FactQuery, Reader, Transaction
 class Forget(WriteEffect, frozen=True, kw_only=True, tag="forget"):
     """End what one of `id`, `key`, `filter` and `identifier` names; as of earlier moments it can still be recalled."""
 
+    in_one_scope: ClassVar[bool] = True
     collection: str | None = None
     namespace: str | None = ""
     id: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -47,6 +47,7 @@ _MARKER = re.compile(r"\s*(?:[-*•]\s+)?")
 class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
     """Put something else in the place of an entry, of the value of a fact, or of a line of a block."""
 
+    in_one_scope: ClassVar[bool] = True
     ref: str
     payload: msgspec.Raw
     metadata: msgspec.Raw | None = None

@@ -7,8 +7,9 @@ of the moments between, it is still gone. A fact and a block get their earlier v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import ClassVar
 
 import msgspec
 
@@ -18,13 +19,12 @@ from memoranda.engine.refs import is_within
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Demand, Outcome, verb
 from memoranda.errors import Conflict, NotFound, UsageError
-from memoranda.model.block import BLOCKS
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
-from memoranda.model.names import RESERVED
+from memoranda.model.internals import is_block, is_internal
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -40,6 +40,7 @@ _IGNORED = frozenset({"expire_entry", "expire_fact", "learn", "create_collection
 class Undo(WriteEffect, frozen=True, kw_only=True, tag="undo"):
     """Bring back what a forget, a supersede or a learn ended."""
 
+    in_one_scope: ClassVar[bool] = True
     token: str
 
 
@@ -69,8 +70,8 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
         if event.effect not in _IGNORED and (
             event.effect not in _UNDONE
             or event.decision not in ("allow", "approved")
-            or _is_internal(event.key or "")
             or not is_within(effect.scope, Scope(tenant, event.scope))
+            or _is_runtime(Scope(tenant, event.scope), event.key or "")
         ):
             break
         found.append(event)
@@ -83,10 +84,9 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
     return found
 
 
-def _is_internal(key: str) -> bool:
-    """Return whether a key is one that no forget reaches: the state of programs and conversations."""
-    first = key.partition(".")[0]
-    return first in RESERVED and first != BLOCKS
+def _is_runtime(scope: Scope, key: str) -> bool:
+    """Return whether a fact is one that no forget reaches: the state of programs and conversations."""
+    return is_internal(scope, key) and not is_block(scope, key)
 
 
 @verb(Undo, touches=_touched)
@@ -95,13 +95,18 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     ensure_open(rows, effect.scope)
     refs: list[str] = []
     notes: list[Note] = []
-    for event in reversed(events_of(rows, effect)):  # what was written last goes first
+    events = events_of(rows, effect)
+    # What a call both added and ended is gone already.
+    passing = {number for event in events for number in _added(event)} & _ended(events)
+    for event in reversed(events):  # what was written last goes first
         if event.effect == "forget":
+            if event.version in passing:
+                continue
             entry, about = _restore_entry(rows, event, call)
             refs += [entry.ref] if about else []
             notes += about
         elif event.effect == "remember":
-            notes += _take_back(rows, event, call)
+            notes += _take_back(rows, _added(event) - passing, call, event.tenant)
         elif event.effect in _UNDONE:
             notes += _restore_fact(rows, event, call)
             refs.append(str(Ref("fact", Scope(event.tenant, event.scope), event.key or "")))
@@ -167,15 +172,20 @@ def _indexed(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
     return row if row is not None and row.sequence == entry.sequence else None
 
 
-def _take_back(rows: Transaction, event: Event, call: Call) -> list[Note]:
-    """End the entries that a call added; return the notes."""
+def _added(event: Event) -> set[int]:
+    """Return the sequences of the entries that an event says were added."""
     first = event.version or 0
-    sequences = list(range(first, int(event.detail.get("last", first)) + 1))
-    return [
-        note
-        for new in rows.entries(EntryQuery(tenant=event.tenant, sequences=sequences))
-        for note in _end_new(rows, new, call)
-    ]
+    return set(range(first, int(event.detail.get("last", first)) + 1)) if event.effect == "remember" else set()
+
+
+def _ended(events: Iterable[Event]) -> set[int]:
+    return {event.version or 0 for event in events if event.effect == "forget"}
+
+
+def _take_back(rows: Transaction, sequences: set[int], call: Call, tenant: str) -> list[Note]:
+    """End the entries that a call added; return the notes."""
+    query = EntryQuery(tenant=tenant, sequences=sorted(sequences))
+    return [note for new in (rows.entries(query) if sequences else ()) for note in _end_new(rows, new, call)]
 
 
 def _end_new(rows: Transaction, new: Entry, call: Call) -> list[Note]:

@@ -211,7 +211,9 @@ class LearnPromises:
         again = ada.learn(talk, conversation="c2")
         assert [lesson.verdict for lesson in again.lessons] == ["replaced"]
         assert memory.ledger.verify().ok
-        first = memory.scope(user="bob").learn([_say("I like olives.")])
+        turned = [_say("I like olives.", "2019-03-01T10:00:00Z"), _say("I hate olives.", "2019-03-02T10:00:00Z")]
+        first = memory.scope(user="bob").learn(turned)
+        assert [lesson.verdict for lesson in first.lessons] == ["added", "replaced"]
         memory.scope(user="bob").undo(first)
         assert memory.scope(user="bob").entries() == []
         assert_raises(NotFound, memory.scope(user="bob").undo, moved)
