@@ -64,8 +64,8 @@ from workflow_rows import (
 import memoranda
 from memoranda.engine import schemas
 from memoranda.engine.schemas import contract_of
+from memoranda.runs.records import load_memory
 from memoranda.workflow.expressions import Template
-from memoranda.workflow.records import load_memory
 
 IN_MEMORY = ":memory:"
 EDGE = 100

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import memoranda
+from memoranda.runs.records import load_memory
 from memoranda.workflow import Run
-from memoranda.workflow.records import load_memory
 
 OWNER, WORKFLOW, THREAD = "ines", "orchard", "t1"
 INPUT: dict[str, Any] = {"grower": "Inês Carvalho", "crates": 14}

@@ -406,7 +406,7 @@ class RemoteBatch:
         self._names = names
         self._idempotency_key = idempotency_key
         self._writes: list[tuple[RemoteScope, Callable[[Any], None]]] = []
-        self.results: list[Fact | bool] = []
+        self.results: list[Any] = []
 
     def set(self, place: RemoteScope, key: str, value: Any, **options: Any) -> None:
         self._writes.append((place, lambda batch: batch.set(key, value, scope=place._below, **options)))

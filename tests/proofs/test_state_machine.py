@@ -238,7 +238,7 @@ class SideBySide(RuleBasedStateMachine):
         once=idempotency_keys,
     )
     def batch(self, writes: list[tuple[Scope, str, Any, int | None]], once: str | None) -> None:
-        def send(memory: Memory) -> list[Fact | bool]:
+        def send(memory: Memory) -> list[Any]:
             with memory.batch(idempotency_key=once) as batch:
                 for scope, key, value, expect in writes:
                     if value is None:

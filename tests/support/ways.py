@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from typer.testing import CliRunner
 
@@ -1209,5 +1209,5 @@ def _spelled(way: Way) -> tuple[str, ...]:
 def _crossing(writer: Way, reader: Way, letters: dict[str, str]) -> str:
     kinds = dict.fromkeys(kind for kind, _ in shared_by(writer, reader))
     if kinds:
-        return " ".join(_LETTERS[kind] for kind in kinds)
+        return " ".join(_LETTERS[cast("Kind", kind)] for kind in kinds)
     return " ".join(letters[reason] for reason in why_nothing(writer, reader))

@@ -18,7 +18,6 @@ from memoranda.agent.prompt import MEMORY_NOTICE, estimate_tokens, tag, wrap
 from memoranda.engine.blocks import RecallBlocks
 from memoranda.engine.definitions import ReadDefinitions
 from memoranda.engine.facts import GetFact, GetFacts
-from memoranda.engine.memory_index import plain_text
 from memoranda.engine.recall import RecallAll, seen_scopes
 from memoranda.engine.schemas import parts_of
 from memoranda.errors import Denied, NotFound
@@ -26,7 +25,7 @@ from memoranda.lang.diagnostics import Suggestions
 from memoranda.lang.expression.values import to_text
 from memoranda.model.block import BlockMatch, has_blocks, key_of, lines_of, owner_of
 from memoranda.model.context import Context, ContextItem, Omitted, Why
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, plain_text
 from memoranda.model.effect import Effect
 from memoranda.model.entry import Match, Recalled
 from memoranda.model.fact import Fact

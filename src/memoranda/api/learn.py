@@ -14,7 +14,7 @@ from memoranda.engine.learning import KnownBefore, Learn, ReadStatements, Stated
 from memoranda.errors import ModelError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.learning.extraction import Extracted, Extractor, Known, extract_by_model, extract_by_rules
-from memoranda.learning.messages import Message, read_messages
+from memoranda.learning.messages import Message, read_messages, read_moment, with_time
 from memoranda.model.clock import to_micros
 from memoranda.model.lesson import Learned
 from memoranda.model.names import check_label
@@ -44,10 +44,12 @@ def learn_from(
     check_label("conversation", conversation)
     check_label("agent", agent)
     check_label("source", source)
-    said = read_messages(messages, at=at)
+    said = read_messages(messages)
     id = conversation if conversation is not None else _conversation_id(said)
     extract = extract_by_rules if model is None else extract_by_model(model)
+    # Keys follow from the messages alone, whatever time is assumed for them.
     keys = _keys(said, id)
+    said = said if at is None else with_time(said, read_moment(at))
     results: list[Learned] = []
     for begin in range(0, len(said), _PORTION):
         part = _Portion(scope, id, agent, said[begin : begin + _PORTION], keys[begin : begin + _PORTION])

@@ -18,7 +18,6 @@ from memoranda.api.blocks import Blocks
 from memoranda.api.context import is_near
 from memoranda.api.memory import Memory
 from memoranda.chat.agent import RECALL_MEMORY, UPDATE_BLOCK
-from memoranda.engine.memory_index import plain_text
 from memoranda.engine.recall import RecallAll
 from memoranda.errors import Conflict, Refused, UsageError
 from memoranda.model.block import (
@@ -34,7 +33,7 @@ from memoranda.model.block import (
     check_block_scope,
     key_of,
 )
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import Match, Recalled
 from memoranda.model.scope import Scope
 from memoranda.runs.records import UPDATE_MEMORY, load_memory, update_records, update_tool

@@ -48,9 +48,6 @@ IdempotencyKey = Annotated[str | None, option("TEXT", "Do it only once for all c
 Source = Annotated[str | None, option("TEXT", "Where the information comes from.")]
 Trace = Annotated[bool, flag("Show each step on stderr.", "--trace")]
 Ttl = Annotated[str | None, option("TIME", "Expire after 90s, 15m, 24h, 30d or 2w.")]
-AnyCollection = Annotated[
-    str | None, option("NAME", "Only this collection; by default everything.", "--collection", "-c")
-]
 Collection = Annotated[str, option("NAME", "The collection, such as notes.", "--collection", "-c")]
 AnyCollection = Annotated[str | None, option("NAME", "Only this collection; by default all.", "--collection", "-c")]
 AnyNamespace = Annotated[str | None, option("NAME", "Only this namespace; by default all.")]

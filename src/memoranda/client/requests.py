@@ -160,7 +160,8 @@ def plain_messages(messages: Any) -> list[Any]:
     ['I live in Faro.']
     """
     single = isinstance(messages, str | Mapping) or not isinstance(messages, Iterable)
-    return [_plain_message(one) for one in ([messages] if single else cast("Iterable[Any]", messages))]
+    several: Iterable[Any] = [cast(object, messages)] if single else cast("Iterable[Any]", messages)
+    return [_plain_message(one) for one in several]
 
 
 def _plain_message(message: Any) -> Any:

@@ -23,13 +23,12 @@ from memoranda.engine.facts import (
     set_fact,
 )
 from memoranda.engine.forget import Forget, forget_after, touched_by_forget
-from memoranda.engine.verbs import Call, Demand, Outcome, Preparation, verb
+from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
-from memoranda.model.effect import WriteEffect
+from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Forgotten, Remembered
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
-from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, decode, encode
 from memoranda.store.base import EntryQuery, Reader, Replay, Transaction
 
@@ -43,7 +42,7 @@ class WriteBatch(WriteEffect, frozen=True, kw_only=True, tag="write_batch"):
     writes: tuple[Write, ...]
     idempotency_key: str | None = None
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield what each write needs."""
         for write in self.writes:
             yield from write.demands()

@@ -14,9 +14,9 @@ from memoranda.engine.entries import end_entry, entry_of_key, live_entries
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.refs import Lines, Target, demand_of, find_target
 from memoranda.engine.sessions import ensure_open
-from memoranda.engine.verbs import Call, Demand, Outcome, verb
+from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.model.block import lines_of
-from memoranda.model.effect import WriteEffect
+from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Entry, Forgotten, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact

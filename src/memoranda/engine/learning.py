@@ -18,7 +18,7 @@ from memoranda.engine.forget import undo_token
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.model.clock import from_micros
-from memoranda.model.effect import ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import with_source
@@ -75,7 +75,7 @@ class Learn(WriteEffect, frozen=True, kw_only=True, tag="learn"):
     statements: tuple[Stated, ...] = ()
     source: str | None = None
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to write each collection."""
         yield self.capability, self.scope, collection_key(CONVERSATIONS)
         for scope in dict.fromkeys(self.place_of(stated) for stated in self.statements):
@@ -99,7 +99,7 @@ class ReadStatements(ReadEffect, frozen=True, kw_only=True, tag="read_statements
     capability: ClassVar[str] = "memory.read"
     keys: tuple[str, ...] = ()
 
-    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+    def demands(self) -> Iterator[Demand]:
         """Yield the right to read each collection."""
         for collection in (CONVERSATIONS, STATEMENTS):
             yield self.capability, self.scope, collection_key(collection)

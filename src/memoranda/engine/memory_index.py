@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from memoranda.engine.embedding import EmbedderBook, word_packer
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, parse_moment, to_micros
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
@@ -530,30 +530,6 @@ def _record(fact: Fact, definition: Definition) -> Item:
         metadata={"definition": definition.name},
         **_times(fact),
     )
-
-
-def plain_text(value: Any, schema: Any = None, descriptions: list[str] | None = None) -> str:
-    """Return a JSON value as text, with the titles of a schema as labels; its descriptions are added to a list.
-
-    >>> plain_text({"preferred_name": "Ada", "tags": ["a", "b"]}, {"properties": {"tags": {"title": "Labels"}}})
-    'preferred name: Ada; Labels: a, b'
-    """
-    about = _map(schema)
-    if isinstance(value, dict):
-        fields: list[str] = []
-        properties = _map(about.get("properties"))
-        for name, inner in _map(value).items():
-            field = _map(properties.get(name))
-            if descriptions is not None and isinstance(field.get("description"), str):
-                descriptions.append(field["description"])
-            if inner is not None:
-                label = field.get("title") or name.replace("_", " ")
-                fields.append(f"{label}: {plain_text(inner, field, descriptions)}")
-        return "; ".join(fields)
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return ", ".join([plain_text(one, about.get("items"), descriptions) for one in items])
-    return value if isinstance(value, str) else encode(value).decode()
 
 
 def _map(value: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import msgspec
 
-from memoranda.engine.verbs import Demand
 from memoranda.errors import NotFound, UsageError
 from memoranda.model.block import BLOCK_TYPES, BLOCKS, lines_of
+from memoranda.model.effect import Demand
 from memoranda.model.entry import Entry
 from memoranda.model.fact import Fact
 from memoranda.model.internals import is_internal

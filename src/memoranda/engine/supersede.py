@@ -27,9 +27,9 @@ from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, unknown
 from memoranda.engine.sessions import ensure_open
-from memoranda.engine.verbs import Call, Demand, Outcome, Preparation, verb
+from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
-from memoranda.model.effect import WriteEffect
+from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Entry, Superseded
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, with_source

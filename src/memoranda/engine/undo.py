@@ -17,10 +17,10 @@ from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.refs import is_within
 from memoranda.engine.sessions import ensure_open
-from memoranda.engine.verbs import Call, Demand, Outcome, verb
+from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.model.clock import moment_after
-from memoranda.model.effect import WriteEffect
+from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision

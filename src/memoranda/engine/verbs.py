@@ -18,11 +18,10 @@ from memoranda.engine.embedding import Derived, EmbedderBook
 from memoranda.engine.indexes import IndexBook
 from memoranda.engine.schemas import Checks, SchemaBook
 from memoranda.model.clock import Ids
-from memoranda.model.effect import Effect, register
+from memoranda.model.effect import Demand, Effect, register
 from memoranda.model.event import Decision, Note
 from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits
-from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
@@ -59,9 +58,6 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     seen: Outcome[Any] | None = None
     """What an approved read found before the transaction began."""
 
-
-Demand = tuple[str, Scope, str | None]
-"""A capability that an effect needs, the scope, and the key where there is one."""
 
 MayRead = Callable[[str], bool]
 """Says whether a key may be read."""

@@ -35,14 +35,14 @@ from memoranda.engine import (
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
-from memoranda.engine.verbs import VERBS, Call, Demand, Outcome, Preparation, Verb
+from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
 from memoranda.errors import Advice, ApprovalRequired, Busy, Conflict, Denied, Hint, QuotaExceeded, Refused, Unavailable
 from memoranda.governance import approvals, ledger, maintenance, permissions, runs
 from memoranda.governance.approvals import hold
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
 from memoranda.governance.permissions import charge, check_quotas, narrow_to_common, policy_of_grants
 from memoranda.model.clock import Clock, Ids
-from memoranda.model.effect import Effect
+from memoranda.model.effect import Demand, Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR, Origin
 from memoranda.model.limits import Limits

@@ -56,14 +56,21 @@ def read_messages(messages: object, *, at: datetime | str | float | None = None)
     >>> said.role, said.text
     ('user', 'I live in Faro.')
     """
-    moment = None if at is None else _moment(at, "the time of the messages", "$")
+    moment = None if at is None else read_moment(at)
     single = isinstance(messages, str | Mapping | Message) or not isinstance(messages, Iterable)
     several: Iterable[object] = [cast(object, messages)] if single else cast("Iterable[object]", messages)
-    return [
-        message if message.at or moment is None else msgspec.structs.replace(message, at=moment)
-        for index, given in enumerate(several)
-        for message in _read(given, index)
-    ]
+    found = [message for index, given in enumerate(several) for message in _read(given, index)]
+    return found if moment is None else with_time(found, moment)
+
+
+def read_moment(at: datetime | str | float) -> datetime:
+    """Return a time that is given as a datetime, ISO 8601 text, or seconds since 1970; raise InvalidValue."""
+    return _moment(at, "the time of the messages", "$")
+
+
+def with_time(messages: Iterable[Message], at: datetime) -> list[Message]:
+    """Return messages, those without a time with this one."""
+    return [message if message.at else msgspec.structs.replace(message, at=at) for message in messages]
 
 
 def _read(given: object, index: int) -> Iterator[Message]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
+from memoranda.model.value import encode
 
 # The kinds of scope that a definition's scope means. `global` follows its owner everywhere; it is not shared.
 SHAPES: dict[str, tuple[str, ...]] = {
@@ -59,3 +60,32 @@ class Definition(Result, frozen=True, kw_only=True):
     def applies_to(self, scope: Scope) -> bool:
         """Return whether a fact in this scope, keyed by the slug, is a record of this definition."""
         return self.tenant == scope.tenant and scope.shape == SHAPES[self.scope]
+
+
+def plain_text(value: Any, schema: Any = None, descriptions: list[str] | None = None) -> str:
+    """Return a JSON value as text, with the titles of a schema as labels; its descriptions are added to a list.
+
+    >>> plain_text({"preferred_name": "Ada", "tags": ["a", "b"]}, {"properties": {"tags": {"title": "Labels"}}})
+    'preferred name: Ada; Labels: a, b'
+    """
+    about = _map(schema)
+    if isinstance(value, dict):
+        fields: list[str] = []
+        properties = _map(about.get("properties"))
+        for name, inner in _map(value).items():
+            field = _map(properties.get(name))
+            if descriptions is not None and isinstance(field.get("description"), str):
+                descriptions.append(field["description"])
+            if inner is not None:
+                label = field.get("title") or name.replace("_", " ")
+                fields.append(f"{label}: {plain_text(inner, field, descriptions)}")
+        return "; ".join(fields)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return ", ".join([plain_text(one, about.get("items"), descriptions) for one in items])
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _map(value: Any) -> dict[str, Any]:
+    """Return a value that is a JSON object; an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

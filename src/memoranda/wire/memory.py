@@ -557,7 +557,7 @@ def context_json(context: BuiltContext) -> Context:
     """Return a context as its wire type."""
     return Context(
         text=context.text,
-        items=[ContextItem(**(msgspec.structs.asdict(item) | {"scope": item.scope.path})) for item in context.items],
+        items=[msgspec.convert(item.to_dict(), ContextItem, strict=False) for item in context.items],
         left_out=list(context.left_out),
         tokens=context.tokens,
         budget=context.budget,

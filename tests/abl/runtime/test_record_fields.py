@@ -13,6 +13,7 @@ import pytest
 import memoranda
 from memoranda import Memory, Policy
 from memoranda.abl import Turn
+from memoranda.model.policy import Access
 from memoranda.testing import FakeClock
 
 NAME = "user.customer_profile.preferred_name"
@@ -86,6 +87,7 @@ def test_an_agent_reads_and_writes_a_field_of_what_a_workflow_wrote(
     assert about(turn, "remembered") == [NAME]
     ada = memory.scope(user="ada")
     fact = ada.get("customer_profile")
+    assert fact is not None
     assert fact.value == {"preferred_name": "Grace", "language": "en"}
     assert (fact.origin.door, fact.origin.source) == ("abl", "Desk")
     assert fact.expires_at == clock.now() + timedelta(hours=1), "as every write of the record, by its definition"
@@ -117,7 +119,9 @@ def test_recall_triggers_and_domains_see_the_field(load: Any, memory: Memory, pr
     ada = memory.scope(user="ada")
     assert ada.value("customer_profile.visits") is None
     assert ada.value("customer_profile")["visits"] == ["May", "June"]
-    assert ada.get("customer_profile").expires_at > memory.clock.now() + timedelta(minutes=59)
+    fact = ada.get("customer_profile")
+    assert fact is not None and fact.expires_at is not None
+    assert fact.expires_at > memory.clock.now() + timedelta(minutes=59)
     assert any("keeps its own time to live" in one for one in about(turn, "warning"))
 
 
@@ -140,10 +144,13 @@ def test_nested_objects_and_lists_are_reached(load: Any, memory: Memory) -> None
 def test_a_fact_without_a_definition_keeps_its_end_and_its_domain(load: Any, memory: Memory, clock: FakeClock) -> None:
     ada = memory.scope(user="ada")
     ada.set("customer_profile", {"language": "en"}, ttl="1h", domain="customers")
-    end = ada.get("customer_profile").expires_at
+    before = ada.get("customer_profile")
+    assert before is not None
+    end = before.expires_at
     clock.advance(600)
     desk(load, f"    - {NAME}", RENAME).start(user="ada").say("Ada")
     fact = ada.get("customer_profile")
+    assert fact is not None
     assert fact.value == {"language": "en", "preferred_name": "Ada"}
     assert (fact.expires_at, fact.domain) == (end, "customers")
     clock.advance(3600)
@@ -369,8 +376,8 @@ def test_a_stored_value_that_no_longer_fits_is_not_quoted_in_the_trace(load: Any
 def test_policies_of_the_record_and_of_the_field_both_count(load: Any, memory: Memory, profile: Any) -> None:
     by_workflow(memory, {"preferred_name": "Ada", "language": "en"})
 
-    def narrow(**access: str) -> Memory:
-        paths = {name.replace("__", "."): level for name, level in access.items()}
+    def narrow(**access: Access) -> Memory:
+        paths: dict[str, Access] = {name.replace("__", "."): level for name, level in access.items()}
         return memory.narrowed(Policy.of(allow=("*",), access={**paths, "*": "readwrite"}))
 
     free = desk(load, f"    - {NAME}", RENAME, on=narrow()).start(user="ada")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from textwrap import dedent
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -44,8 +44,8 @@ class Scripted:
 
     def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
         self.asked.append(ask)
-        reply = self.replies.pop(0)
-        reply = reply() if callable(reply) else reply
+        reply: Any = self.replies.pop(0)
+        reply = cast("Any", reply()) if callable(reply) else reply
         return Reply(reply) if isinstance(reply, str) else reply
 
 
@@ -164,8 +164,10 @@ def test_the_action_writes_what_it_has_read(memory: Memory, blocks: Any) -> None
     desk = memory.scope(user="ada", agent="desk").blocks
     run = flow.run({"memory": {"notes": "- One\r\n- Two"}}, owner="ada").check()
     assert run.output == {"seen": {"notes": "- One\n- Two", "shown": CORE}}
-    assert desk.get("archival").content == "- One\n- Two"
+    archival = desk.get("archival")
+    assert archival is not None and archival.content == "- One\n- Two"
     refused = flow.run({"memory": {"shown": "- No"}}, owner="ada")
+    assert refused.error is not None
     assert (refused.error.type, "can be read here, not written" in refused.error.message) == ("usage_error", True)
     assert blocks.get("core").content == CORE
     other = flow.run({"memory": {}}, owner="bea").check()
@@ -189,6 +191,7 @@ def test_branches_that_write_one_block_conflict_instead_of_losing(memory: Memory
     flow: [{parallel: {steps: [{do: one}, {do: two}]}}]
     """
     run = memoranda.workflow.load(dedent(text), memory=memory).run(owner="ada")
+    assert run.error is not None
     assert run.error.type == "conflict"
     assert len(memory.scope(user="ada").history("blocks.core")) == 1
 

@@ -900,7 +900,7 @@ class EntryRulePromises:
             assert match.scope.subject == "user:ada"
             assert match.valid_to is None
             assert [one.content for one in ada.recall(query, kinds=[kind], limit=1)] == [content]
-            others = [one for one in KINDS if one != kind]
+            others: list[Kind] = [one for one in KINDS if one != kind]
             assert content not in [one.content for one in ada.recall(query, kinds=others, limit=50)]
 
     def test_kinds_collections_scopes_and_filters_narrow_a_recall(self, memory: Memory) -> None:
@@ -920,7 +920,8 @@ class EntryRulePromises:
         assert found(filter={"room": "hall"}) == [piano]
         assert found(filter={"room": "cellar"}) == []
         assert found(kinds="fact") == []
-        for wrong in ({"kinds": ["dream"]}, {"scopes": ["nobody"]}, {"expand": 1}):
+        wrong_options: tuple[dict[str, Any], ...] = ({"kinds": ["dream"]}, {"scopes": ["nobody"]}, {"expand": 1})
+        for wrong in wrong_options:
             assert_raises(UsageError, ada.recall, "tuner", **wrong)
         assert_raises(UsageError, ada.recall, "tuner", collection="notes", kinds=["entry"])
 
