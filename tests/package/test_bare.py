@@ -89,7 +89,7 @@ def test_the_sample_of_the_readme_runs(bare: Any) -> None:
     assert "memoranda.open" in sample
     bare.python(sample)
     with pytest.raises(AssertionError, match="left with 1"):
-        bare.python(sample.replace("memory.db", "other.db").replace("The piano tuner comes", "A ferry leaves", 1))
+        bare.python(sample.replace("memory.db", "other.db").replace("I moved to Faro", "I saw a ferry", 1))
 
 
 def test_an_agent_a_machine_and_a_workflow_run_without_a_model(bare: Any) -> None:
