@@ -208,6 +208,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "busy_timeout": "opens a file, in seconds; a server has it as a setting",
         "clock": "for tests",
         "context": "values that a program hands to a machine",
+        "count_tokens": "a Python function",
         **dict.fromkeys(
             ("credentials", "guards", "secrets", "servers", "settings"), "objects of the program that loads"
         ),
@@ -229,6 +230,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "most_attempts": "of the worker that sleeps; a server has it as a setting",
         "on_event": "a Python function; over HTTP they are events of a stream",
         "owner": "the user of a run, who is elsewhere that of the token or `--user`; of `runs`, a scope as a value",
+        "own": "a scope as a value, in which the mounts of a policy are looked up",
         "parts": "a conversation as values",
         "place": "the scoped handle; the client's batch takes `scope`",
         "policy": "a value of Python; elsewhere it follows from the token",
@@ -295,7 +297,7 @@ def test_the_table_says_what_holds_unless_said() -> None:
         if found != row.defaults:
             wrong[name] = (found - row.defaults, set(row.defaults - found))
     assert wrong == {}
-    assert rows()["limit"].defaults == {"5", "10", "20", "100", "1000", "None"}
+    assert rows()["limit"].defaults == {"5", "10", "12", "20", "100", "1000", "None"}
 
 
 def _is_plain(one: Parameter) -> bool:
