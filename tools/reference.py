@@ -91,9 +91,9 @@ def settings_page() -> str:
         prose(
             "In the environment a list is written with commas, what is true or false as `true` or `false`. Keys of "
             "models are variables of their providers, and `OPENAI_BASE_URL` is the address of another server for "
-            "`openai-chat:` models, see [chat](../chat.md#model-names-and-other-servers); address and key of an embedder are in "
-            "[embedders](../embedders.md#an-openai-compatible-server); the client reads `MEMORANDA_API_KEY`. How to "
-            "set the server's is in [operations](../operations.md)."
+            "`openai-chat:` models, see [chat](../chat.md#model-names-and-other-servers); address and key of an "
+            "embedder are in [embedders](../embedders.md#an-openai-compatible-server); the client reads "
+            "`MEMORANDA_API_KEY`. How to set the server's is in [operations](../operations.md)."
         ),
     )
 
@@ -132,6 +132,7 @@ _GROUPS = {
         *("/api/v1/remember", "/api/v1/recall", "/api/v1/collections", "/api/v1/entries"),
         *("/api/v1/namespaces", "/api/v1/scopes"),
     ),
+    "Learning, and what to tell an agent": ("/api/v1/memory/learn", "/api/v1/memory/context"),
     "Forgetting": ("/api/v1/memory/forget", "/api/v1/memory/undo"),
     "Chat": ("/api/v1/agent/", "/api/v1/conversations", "/api/v1/sleep"),
     "Sessions of ABL agents": ("/api/v1/agents/", "/api/v1/sessions"),
