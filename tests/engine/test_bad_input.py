@@ -621,7 +621,7 @@ class _Named(str):
 def test_the_name_of_a_collection_is_refused_however_often_a_like_one_was_good(memory: memoranda.Memory) -> None:
     ada = memory.scope(user="ada")
     wrong: tuple[Any, ...] = (
-        1, True, 1.0, None, b"1", ["1"], {"1"}, "", " 1", "1.", "a..b", "\u200b", "n" * 257
+        1, True, 1.0, b"1", ["1"], {"1"}, "", " 1", "1.", "a..b", "\u200b", "n" * 257
     )  # fmt: skip
     for _ in range(2):
         ada.remember("The kiln is warm", collection="1")

@@ -250,7 +250,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
     "command line": {
         **dict.fromkeys(("--json", "--trace", "--why", "--junit", "--out"), "what is printed, and where"),
         **dict.fromkeys(("--yes", "--check", "--strict"), "what a person at a terminal wants to be asked"),
-        "--all": "more than is shown unless said",
+        **dict.fromkeys(("--all", "--left-out"), "more than is shown unless said"),
         "--all-tenants": "the ledgers of a whole file",
         "--as-json": "an argument of a shell is text; this reads it as JSON",
         "--format": "what a file holds that its ending does not tell",

@@ -340,7 +340,6 @@ ENDLESS["properties"] = {"again": ENDLESS}
         (with_berth(schema={"type": "object", "title": "x" * 300_000}), LimitExceeded),
         (with_berth(extra=1), UsageError),
         (renamed("Berth-1"), InvalidDefinition),
-        (renamed("threads"), InvalidDefinition),
     ],
 )
 def test_a_bundle_that_says_something_else_is_refused_and_nothing_is_created(

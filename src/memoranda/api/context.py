@@ -218,8 +218,9 @@ class _Draft:
         """Add matches until there are enough, at most a third of the budget from one origin if there are several."""
         taken = 0
         by_origin: Counter[str] = Counter()
+        matches_of: Counter[str] = Counter()
         waiting: list[ContextItem] = []
-        budget, most = self._plan.budget, self._plan.limit
+        most = self._plan.limit
         shown = {item.ref for item in self._items}
         for page in pages:
             passed_over = 0
@@ -232,12 +233,13 @@ class _Draft:
                 elif self._is_said(item):
                     self.leave(item.ref, item.kind, "duplicate")
                     passed_over += 1
-                elif budget is not None and origin and by_origin[origin] + self._cost(render_item(item)) > budget // 3:
+                elif origin and self._is_too_much(item, matches_of[origin], by_origin[origin]):
                     waiting.append(item)
                     passed_over += 1
                 elif self.add(item):
                     taken += 1
                     by_origin[origin] += self._items[-1].tokens
+                    matches_of[origin] += 1
             # Others may be hidden behind what one origin says again and again.
             if taken == most or not self._has_room or passed_over < len(page) // 2:
                 break
@@ -249,6 +251,13 @@ class _Draft:
                 self.leave(item.ref, item.kind, "limit")
             else:
                 taken += self.add(item)
+
+    def _is_too_much(self, item: ContextItem, matches: int, tokens: int) -> bool:
+        """Return whether an origin has a third of the matches or of the budget already."""
+        budget = self._plan.budget
+        if budget is None:
+            return False
+        return matches >= max(1, self._plan.limit // 3) or tokens + self._cost(render_item(item)) > budget // 3
 
     @property
     def _has_room(self) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from memoranda.agent.prompt import estimate_tokens
 from memoranda.api.arguments import (
     check_collection,
     check_metadata,
@@ -26,7 +25,6 @@ from memoranda.api.arguments import (
     make_item,
 )
 from memoranda.api.blocks import Blocks, history_effect
-from memoranda.api.context import ContextPlan, blocks_above, build_context, mounted_records
 from memoranda.engine.batch import Result, Write, WriteBatch
 from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
@@ -525,6 +523,9 @@ class ScopedMemory:
         ...     [item.source for item in told.items], told.tokens < 300
         (['core', 'notes'], True)
         """
+        from memoranda.agent.prompt import estimate_tokens
+        from memoranda.api.context import ContextPlan, blocks_above, build_context, mounted_records
+
         check_query(query, self._gate.limits)
         check_count("budget", budget, path="budget")
         check_recall_limit("limit", limit, self._gate.limits, path="limit")

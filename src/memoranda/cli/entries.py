@@ -67,8 +67,6 @@ def remember(
     """
     read = read_value(content, as_json=as_json)
     labels = read_metadata(metadata or (), metadata_json)
-    if collection is None and replaces is None:
-        raise UsageError("no collection is named", hint="Pass --collection NAME, or --replaces REF")
     place = desk.place
     done = place.remember(
         read,

@@ -34,7 +34,7 @@ COMMANDS = {
     "definitions": Entry("facts", "Definitions: schemas for the values of keys."),
     "remember": Entry("entries", "Store a text so that recall finds it by meaning."),
     "ingest": Entry("ingest", "Store the contents of files: JSON Lines, text and Markdown."),
-    "learn": Entry("learn", "Learn from conversations: keep messages, and what they state."),
+    "learn": Entry("learn", "Learn from conversations: keep their messages, and what they state."),
     "context": Entry("learn", "Show what an agent should be told now."),
     "recall": Entry("entries", "Find what is remembered, by meaning and by words."),
     "entries": Entry("entries", "List entries in the order they were stored, of one collection or of all."),

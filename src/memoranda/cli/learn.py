@@ -29,7 +29,7 @@ def learn(
     model: Annotated[str | None, option("MODEL", "The model that extracts statements; rules if left out.")] = None,
     at: Annotated[str | None, option("TIME", "When messages without a time were said.")] = None,
 ) -> None:
-    """Learn from conversations: keep their messages, and bring what the user stated up to date.
+    """Learn from conversations: keep their messages, and what they state.
 
     What is no longer true is replaced, and nothing is deleted. The same messages again change nothing. All files are
     read before anything is stored.
@@ -99,7 +99,10 @@ def context(
     limit: Annotated[int, option("N", "Maximum number of matches.", min=0)] = 12,
     show_left_out: Annotated[bool, flag("List what was left out, and why.", "--left-out")] = False,
 ) -> None:
-    """Show what an agent should be told now: core blocks, records, and what answers a query, within a budget."""
+    """Show what an agent should be told now.
+
+    That is core blocks, records, and what answers the query, within a budget of tokens.
+    """
     told = desk.place.context(
         query,
         budget=budget,

@@ -19,7 +19,8 @@ def plain(value: Any) -> Any:
         return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **_fields(value.rule)}
     if isinstance(value, Effect):
         # `echo` is returned to the caller and is not part of the pending effect.
-        given = {name: field for name, field in _fields(value).items() if field is not None and name != "echo"}
+        fields = _fields(value).items()
+        given = {name: field for name, field in fields if field is not None and field is not False and name != "echo"}
         return {"effect": value.name, **given}
     if isinstance(value, msgspec.Struct):
         fields = _fields(value)

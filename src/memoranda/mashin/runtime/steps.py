@@ -361,8 +361,10 @@ def recall(visit: Visit, step: Recall) -> Any:
             filter=filter,
             mode=behaviour.recall,
         )
-        results = [{"content": one.content, "metadata": one.metadata, "score": one.score} for one in found.results]
-        return EffectResult({"results": results, "count": found.count}, {"ids": [one.id for one in found.results]})
+        # A program reads them by their scores; recall ranks by more than that.
+        best = sorted(found.results, key=lambda one: -one.score)
+        results = [{"content": one.content, "metadata": one.metadata, "score": one.score} for one in best]
+        return EffectResult({"results": results, "count": found.count}, {"ids": [one.id for one in best]})
 
     value = carry_out(
         visit,

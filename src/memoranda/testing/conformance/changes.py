@@ -72,7 +72,7 @@ class ChainPromises:
         wrong: list[dict[str, Any]] = [{"collection": "terms"}, {"namespace": "x"}, {"key": "k"}]
         for options in wrong:
             assert_raises(UsageError, ada.remember, TERMS[2], replaces=new.ref, **options)
-        assert_raises(UsageError, ada.remember, TERMS[2])
+        assert ada.remember(TERMS[2]).collection == "notes"
         assert live_contents(ada, collection="terms") == [TERMS[1]]
 
     @pytest.mark.parametrize("key", [None, "acme"])
@@ -335,14 +335,15 @@ class ForgetPromises:
         assert ada.undo(token).count == 1
 
     def test_the_state_of_programs_is_neither_forgotten_nor_undone(self, memory: Memory, ada: ScopedMemory) -> None:
+        talk = memory.scope(user="ada", thread="t1")
         for value in ("bo@example.org", "eve@example.org"):
             payload = msgspec.Raw(encode(value))
-            memory.perform(SetFact(scope=ada.scope, key="chat.conversation", payload=payload))
+            memory.perform(SetFact(scope=talk.scope, key="chat.conversation", payload=payload))
         newest = memory.ledger.events()[-1].position
         assert_raises(NotFound, ada.undo, f"undo:{newest}-{newest}")
-        assert not ada.forget(identifier="eve@example.org")
-        assert not ada.forget("fact:user:ada#chat.conversation")
-        assert present(ada.get("chat.conversation")).value == "eve@example.org"
+        assert not talk.forget(identifier="eve@example.org")
+        assert not ada.forget("fact:user:ada/thread:t1#chat.conversation")
+        assert present(talk.get("chat.conversation")).value == "eve@example.org"
         ada.set("contact", "eve@example.org")
         assert ada.undo(ada.forget(identifier="eve@example.org")).count == 1
 

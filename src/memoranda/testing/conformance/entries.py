@@ -444,7 +444,7 @@ class EntryPromises:
 
     @pytest.mark.parametrize(
         "options",
-        [{"collection": ""}, {"collection": "a..b"}, {"collection": None},
+        [{"collection": ""}, {"collection": "a..b"}, {"collection": 5},
          {"namespace": 5}, {"namespace": "\ud800"}, {"namespace": None}, {"key": ""}, {"key": 5}, {"source": ""}],
         ids=repr,
     )  # fmt: skip
