@@ -190,7 +190,7 @@ def evaluate(run: Run, condition: Condition, *, embedder: str = "wordllama", mod
                 ranked = [reference for match in found.results for reference in references[match.id]]
                 result.scores.append(score(question.category, question.evidence, ranked))
     name = condition.name if embedder == "wordllama" else f"{condition.name}, {embedder.partition(':')[0]}"
-    _add_row(run, name if mode == "hybrid" else f"{name}, {mode}", result)
+    add_row(run, name if mode == "hybrid" else f"{name}, {mode}", result)
     return result
 
 
@@ -230,7 +230,7 @@ def _points_line(what: str, value: float, target: float) -> Line:
     return Line(what, f"{value:.1f}", "–", f"{value:.1f}", value, target, "at least", f"≥ {target:g}")
 
 
-def _add_row(run: Run, name: str, result: Result) -> None:
+def add_row(run: Run, name: str, result: Result) -> None:
     """Add one configuration to the table, which is made with the first."""
     categories = list(CATEGORIES.values())
     if not run.tables:
