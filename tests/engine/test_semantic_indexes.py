@@ -47,6 +47,31 @@ def held(memory: Memory) -> int:
     return len(memory._gate._indexes._held)
 
 
+def test_the_size_of_an_index_over_everything_follows_its_facts():
+    memory = Memory(MemoryStore(), embedder="hashing:64")
+    ada = memory.scope(user="ada")
+
+    def sizes() -> tuple[int, int]:
+        """Return the size of the texts in the index, as it is kept and as it is counted."""
+        ada.recall("page")
+        [part] = memory._gate._indexes.of_subject(ada.scope).parts.values()
+        rest = part.index.nbytes + part._sequence.nbytes + part._group.nbytes
+        return part.nbytes - rest, sum(len(one.searched) + len(one.text) + 1_200 for one in part.items.values())
+
+    for number in range(20):
+        ada.set(f"pages.p{number}", f"page {number} " * number)
+    kept, counted = sizes()
+    assert kept == counted > 0
+    for number in range(10):
+        ada.set(f"pages.p{number}", "a longer text about another page")
+    ada.delete("pages.p19")
+    changed, counted = sizes()
+    assert changed == counted != kept
+    for number in range(19):
+        ada.delete(f"pages.p{number}")
+    assert sizes() == (0, 0)
+
+
 def test_many_namespaces_stay_within_the_bound_and_answer_the_same():
     store = MemoryStore()
     roomy = Memory(store, embedder="hashing:64")

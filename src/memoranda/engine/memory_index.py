@@ -111,12 +111,12 @@ class Part:
         self._group = GrowingArray(np.int32)
         self.items: dict[int, Item] = {}
         """The items by the number of their row; entries are not among them."""
+        self._bytes_of_items = 0
 
     @property
     def nbytes(self) -> int:
         """Approximate size in bytes."""
-        texts = sum(len(item.searched) + len(item.text) + _NUMBERS_OF_AN_ITEM * 8 for item in self.items.values())
-        return self.index.nbytes + self._sequence.nbytes + self._group.nbytes + texts
+        return self.index.nbytes + self._sequence.nbytes + self._group.nbytes + self._bytes_of_items
 
     def add_entries(self, group: int, rows: Sequence[Indexed], place: str) -> None:
         """Add entries of one group; `place` keeps the neighbours of different shelves apart."""
@@ -137,6 +137,7 @@ class Part:
         pack_words = word_packer()
         with self.index.lock:
             self.items.update(zip(numbers, items, strict=True))
+            self._bytes_of_items += sum(map(_size_of, items))
             self.index.add(
                 Indexed(
                     number,
@@ -157,7 +158,8 @@ class Part:
             gone = list(numbers)
             self.index.remove(gone)
             for number in gone:
-                self.items.pop(number, None)
+                item = self.items.pop(number, None)
+                self._bytes_of_items -= 0 if item is None else _size_of(item)
 
     def entry_sequence(self, number: int) -> int:
         """Return the sequence of the entry in a row; 0 if it is not an entry."""
@@ -188,6 +190,10 @@ class Part:
             return (groups < len(allowed)) & allowed[np.minimum(groups, len(allowed) - 1)]
 
         return is_allowed
+
+
+def _size_of(item: Item) -> int:
+    return len(item.searched) + len(item.text) + _NUMBERS_OF_AN_ITEM * 8
 
 
 class MemoryIndex:

@@ -216,12 +216,13 @@ class _Cohesion:
 
     def trust(self, at_first: float) -> float:
         """Return the trust in neighbours: the initial trust, until enough links were seen."""
+        if not self.links:
+            return at_first
         measured = 0.0
-        if self.links:
-            # The mean cosine of all pairs follows from the length of the sum, without comparing pairs.
-            by_chance = (float(self.total @ self.total) / self.count - 1) / (self.count - 1)
-            if by_chance < _ALL_ALIKE:
-                measured = (self.alike / self.links - by_chance) / (1 - by_chance)
+        # The mean cosine of all pairs follows from the length of the sum, without comparing pairs.
+        by_chance = (float(self.total @ self.total) / self.count - 1) / (self.count - 1)
+        if by_chance < _ALL_ALIKE:
+            measured = (self.alike / self.links - by_chance) / (1 - by_chance)
         cohesive = min(max((measured - _CHANCE) / (_COHERENT - _CHANCE), 0.0), 1.0)
         # Squared, so that hundreds of links leave nothing of the initial trust.
         believed, seen = _LINKS_BEFORE_TRUST**2, self.links**2
