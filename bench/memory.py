@@ -255,55 +255,69 @@ def _points_line(what: str, value: float, peer: float, *, held: bool = True) -> 
 
 
 def measure_flood(run: Run) -> list[Line]:
-    """Look at contexts of a memory that one source has flooded: its share, and whether the trusted fact is there."""
-    counts = run.counts
-    lines: list[Line] = []
-    for flood in ground.make_floods(counts.flood):
-        with memoranda.open(":memory:") as memory:
-            scope = ground.fill_flooded(memory, flood, make_notes(range(counts.flood)))
-            questions = ground.QUESTIONS_OF_FLOOD
-            times = take_turns(
-                {"context": _asker(scope.context, questions)},
-                rounds=counts.flood_rounds,
-                per_round=len(questions),
-                warm_up=len(questions),
-            )["context"]
-            contexts = [scope.context(question) for question in questions]
-        lines += _flood_lines(f"{counts.flood:,} of {flood.name}", contexts)
-        lines.append(timed_line(f"{counts.flood:,} of {flood.name}: a context", times))
+    """Look at contexts of a memory that one source has flooded: its share, and whether the trusted fact is told."""
+    count = run.counts.flood
+    calm, calm_times = _contexts(run, None)
+    lines = [
+        Line("without a flood: the trusted fact is told", _told_of(calm), "–", str(_told(calm))),
+        timed_line("without a flood: a context", calm_times),
+    ]
+    for flood in ground.make_floods(count):
+        contexts, times = _contexts(run, flood)
+        what, every = f"{count:,} of {flood.name}", len(contexts)
+        shares = [_share_of_flood(context) for context in contexts]
+        told, worst = _told(contexts), max(shares)
+        lines += [
+            Line(
+                f"{what}: their share of a context, worst of {every}",
+                ", ".join(f"{share:.0%}" for share in shares),
+                "–",
+                f"{worst:.1%}",
+                worst,
+                MOST_OF_A_SOURCE,
+                "at most",
+                "≤ 1/3",
+            ),
+            Line(
+                f"{what}: the trusted fact is told",
+                _told_of(contexts),
+                f"{_told_of(calm)} without",
+                str(told),
+                told,
+                every,
+                "at least",
+                f"all {every}",
+            ),
+            compare(f"{what}: a context vs one without", times, calm_times, faster=False),
+        ]
     return lines
 
 
-def _flood_lines(what: str, contexts: Sequence[memoranda.Context]) -> list[Line]:
-    shares = [
-        sum(item.tokens for item in context.items if item.origin.source == ground.SOURCE) / context.tokens
-        for context in contexts
-    ]
-    told = sum(any(item.ref.endswith(ground.TRUSTED_KEY) for item in context.items) for context in contexts)
-    worst, every = max(shares), len(contexts)
-    texts = ", ".join(f"{share:.0%}" for share in shares)
-    return [
-        Line(
-            f"{what}: their share of a context, worst of {every}",
-            texts,
-            "–",
-            f"{worst:.1%}",
-            worst,
-            MOST_OF_A_SOURCE,
-            "at most",
-            "≤ 1/3",
-        ),
-        Line(
-            f"{what}: the trusted fact is told",
-            f"{told} of {every}",
-            "–",
-            str(told),
-            told,
-            every,
-            "at least",
-            f"all {every}",
-        ),
-    ]
+def _contexts(run: Run, flood: ground.Flood | None) -> tuple[list[memoranda.Context], Times]:
+    """Return the context of each question in a memory with a flood, or without one, and what contexts take there."""
+    questions = ground.QUESTIONS_OF_FLOOD
+    with memoranda.open(":memory:") as memory:
+        scope = ground.fill_flooded(memory, flood, make_notes(range(run.counts.flood)))
+        times = take_turns(
+            {"context": _asker(scope.context, questions)},
+            rounds=run.counts.flood_rounds,
+            per_round=len(questions),
+            warm_up=len(questions),
+        )
+        return [scope.context(question) for question in questions], times["context"]
+
+
+def _share_of_flood(context: memoranda.Context) -> float:
+    return sum(item.tokens for item in context.items if item.origin.source == ground.SOURCE) / context.tokens
+
+
+def _told(contexts: Sequence[memoranda.Context]) -> int:
+    """Return how many contexts have the trusted fact."""
+    return sum(any(item.ref.endswith(ground.TRUSTED_KEY) for item in context.items) for context in contexts)
+
+
+def _told_of(contexts: Sequence[memoranda.Context]) -> str:
+    return f"{_told(contexts)} of {len(contexts)}"
 
 
 MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {

@@ -160,13 +160,14 @@ def make_floods(count: int) -> list[Flood]:
     return [Flood("one sentence, other numbers", tuple(same)), Flood("one claim, other words", tuple(said))]
 
 
-def fill_flooded(memory: memoranda.Memory, flood: Flood, notes: Sequence[Note]) -> memoranda.ScopedMemory:
-    """Remember as many other memories as there are notes, a fact, and a flood; return the scope."""
+def fill_flooded(memory: memoranda.Memory, flood: Flood | None, notes: Sequence[Note]) -> memoranda.ScopedMemory:
+    """Remember as many other memories as there are notes, a fact, and a flood if any; return the scope."""
     scope = memory.scope(user="ada")
     scope.set(TRUSTED_KEY, TRUSTED)
     near = [{"content": text} for text in _NEAR]
     others = [{"content": note.text, "metadata": note.metadata} for note in notes[len(near) :]]
-    for items, source in ((near + others, None), ([{"content": text} for text in flood.texts], SOURCE)):
+    flooding = [{"content": text} for text in flood.texts] if flood is not None else []
+    for items, source in ((near + others, None), (flooding, SOURCE)):
         for start in range(0, len(items), _CHUNK):
             scope.remember_many(items[start : start + _CHUNK], collection=COLLECTIONS[0], source=source)
     return scope
