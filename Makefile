@@ -22,14 +22,14 @@ ROUNDS ?= 1
 ARGS ?=
 # The version that `make release` builds.
 VERSION ?=
-# The conversations for `make bench-quality`; without them it says where to get some.
+# The conversations for `make bench-quality` and `make bench-memory`; without them they say where to get some.
 DATA ?=
 # uv installs many times faster than pip. If it is not available or cannot reach the packages (it does not read pip's
 # configuration), or with USE_UV=no, pip is used.
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
+.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ bench-recall: $(RECALL_READY) ## semantic memory compared with other projects, a
 bench-quality: $(READY) ## the quality of recall (DATA=path to LoCoMo's JSON)
 	$(BIN)/python bench/quality.py $(DATA) $(ARGS)
 
+bench-memory: $(READY) ## recall over everything, learning, contexts, a flood (DATA=path to LoCoMo's JSON for the quality)
+	$(BIN)/python bench/memory.py $(DATA) $(ARGS)
+
 bench-abl: $(BENCH_READY) ## ABL agents: turns, conditions, checks, idle sessions (ARGS=... goes to bench/abl.py)
 	$(BENCH_VENV)/bin/python bench/abl.py $(ARGS)
 
@@ -124,7 +127,7 @@ bench-mashin: $(READY) ## mashin machines: steps, checks, verifications, replays
 bench-workflow: $(READY) ## workflows: steps, records, parallel blocks, loading (ARGS=... goes to bench/workflow.py)
 	$(BIN)/python bench/workflow.py $(ARGS)
 
-bench: $(READY) $(BENCH_READY) $(RECALL_READY) ## every benchmark, with results in docs/benchmarks (DATA=… for quality)
+bench: $(READY) $(BENCH_READY) $(RECALL_READY) ## every benchmark, with results in docs/benchmarks (DATA=… for quality and memory)
 	$(BIN)/python bench/everything.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
 bench-server: $(READY) ## the server compared with the engine behind it (ARGS=... goes to bench/server.py)

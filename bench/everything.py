@@ -32,6 +32,8 @@ class Bench:
     program: str
     page: str
     environment: str
+    takes_data: bool = False
+    """Whether it is given the conversations."""
     pictures: tuple[tuple[str, str, str], ...] = ()
     """Options, files and descriptions of pictures beside the one of its targets."""
 
@@ -48,30 +50,31 @@ BENCHES = (
         "recall.py",
         "recall",
         ".venv-bench-recall",
-        (("--curve", "growth.svg", "how the times grow with the entries"),),
+        pictures=(("--curve", "growth.svg", "how the times grow with the entries"),),
     ),
-    Bench("bench-quality", "quality.py", "quality", ".venv"),
+    Bench("bench-quality", "quality.py", "quality", ".venv", takes_data=True),
+    Bench("bench-memory", "memory.py", "memory", ".venv", takes_data=True),
     Bench("bench-abl", "abl.py", "abl", ".venv-bench"),
     Bench(
         "bench-mashin",
         "mashin.py",
         "mashin",
         ".venv",
-        (("--parts", "mashin-parts.svg", "where the time of a step goes"),),
+        pictures=(("--parts", "mashin-parts.svg", "where the time of a step goes"),),
     ),
     Bench(
         "bench-workflow",
         "workflow.py",
         "workflows",
         ".venv",
-        (("--parts", "workflows-parts.svg", "where the time of a step goes"),),
+        pictures=(("--parts", "workflows-parts.svg", "where the time of a step goes"),),
     ),
     Bench(
         "bench-server",
         "server.py",
         "server",
         ".venv",
-        (
+        pictures=(
             ("--curve", "server-memory.svg", "the memory of the server"),
             ("--tails", "server-tails.svg", "the slowest answers, by connections"),
         ),
@@ -94,7 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller counts; nothing is written down")
     parser.add_argument("--only", default="", metavar="A,B", help=f"of {','.join(one.page for one in BENCHES)}")
-    parser.add_argument("--data", type=Path, metavar="FILE", help="the conversations for quality; left out without")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="the conversations for quality and memory")
     parser.add_argument(
         "--onnx", type=Path, metavar="FOLDER", help="an embedder to measure beside the default in quality"
     )
@@ -123,8 +126,10 @@ def run(bench: Bench, *, quick: bool, data: Path | None, onnx: Path | None) -> R
     found.parent.mkdir(parents=True, exist_ok=True)
     found.unlink(missing_ok=True)
     command = [str(bench.python), str(ROOT / "bench" / bench.program), "--json", str(found)]
-    if bench.page == "quality":
-        command += [str(data), *(["--onnx", str(onnx)] if onnx else [])]
+    if bench.takes_data and data:
+        command.append(str(data))
+    if bench.page == "quality" and onnx:
+        command += ["--onnx", str(onnx)]
     if quick:
         command.append("--quick")
     else:
