@@ -16,6 +16,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -41,6 +42,7 @@ CONTEXT_MS = 1
 PAGE = 24
 """Matches that a context asks for."""
 MOST_OF_A_SOURCE = 1 / 3
+CALM = "without a flood"
 LIMIT = 10
 
 
@@ -256,55 +258,54 @@ def _points_line(what: str, value: float, peer: float, *, held: bool = True) -> 
 
 def measure_flood(run: Run) -> list[Line]:
     """Look at contexts of a memory that one source has flooded: its share, and whether the trusted fact is told."""
-    count = run.counts.flood
-    calm, calm_times = _contexts(run, None)
-    lines = [
-        Line("without a flood: the trusted fact is told", _told_of(calm), "–", str(_told(calm))),
-        timed_line("without a flood: a context", calm_times),
-    ]
-    for flood in ground.make_floods(count):
-        contexts, times = _contexts(run, flood)
-        what, every = f"{count:,} of {flood.name}", len(contexts)
-        shares = [_share_of_flood(context) for context in contexts]
-        told, worst = _told(contexts), max(shares)
-        lines += [
-            Line(
-                f"{what}: their share of a context, worst of {every}",
-                ", ".join(f"{share:.0%}" for share in shares),
-                "–",
-                f"{worst:.1%}",
-                worst,
-                MOST_OF_A_SOURCE,
-                "at most",
-                "≤ 1/3",
-            ),
-            Line(
-                f"{what}: the trusted fact is told",
-                _told_of(contexts),
-                f"{_told_of(calm)} without",
-                str(told),
-                told,
-                every,
-                "at least",
-                f"all {every}",
-            ),
-            compare(f"{what}: a context vs one without", times, calm_times, faster=False),
-        ]
-    return lines
-
-
-def _contexts(run: Run, flood: ground.Flood | None) -> tuple[list[memoranda.Context], Times]:
-    """Return the context of each question in a memory with a flood, or without one, and what contexts take there."""
-    questions = ground.QUESTIONS_OF_FLOOD
-    with memoranda.open(":memory:") as memory:
-        scope = ground.fill_flooded(memory, flood, make_notes(range(run.counts.flood)))
+    count, questions = run.counts.flood, ground.QUESTIONS_OF_FLOOD
+    floods = {f"{count:,} of {flood.name}": flood for flood in ground.make_floods(count)}
+    notes = make_notes(range(count))
+    with ExitStack() as stack:
+        scopes = {
+            name: ground.fill_flooded(stack.enter_context(memoranda.open(":memory:")), flood, notes)
+            for name, flood in {CALM: None, **floods}.items()
+        }
         times = take_turns(
-            {"context": _asker(scope.context, questions)},
+            {name: _asker(scope.context, questions) for name, scope in scopes.items()},
             rounds=run.counts.flood_rounds,
             per_round=len(questions),
             warm_up=len(questions),
         )
-        return [scope.context(question) for question in questions], times["context"]
+        contexts = {name: [scope.context(question) for question in questions] for name, scope in scopes.items()}
+    calm = _told(contexts[CALM])
+    lines = [Line(f"{CALM}: the trusted fact is told", f"{calm} of {len(questions)}", "–", str(calm))]
+    for name in floods:
+        lines += _flood_lines(name, contexts[name], calm)
+        lines.append(compare(f"{name}: a context vs one {CALM}", times[name], times[CALM], faster=False))
+    return lines
+
+
+def _flood_lines(what: str, contexts: Sequence[memoranda.Context], calm: int) -> list[Line]:
+    shares = [_share_of_flood(context) for context in contexts]
+    told, worst, every = _told(contexts), max(shares), len(contexts)
+    return [
+        Line(
+            f"{what}: their share of a context, worst of {every}",
+            ", ".join(f"{share:.0%}" for share in shares),
+            "–",
+            f"{worst:.1%}",
+            worst,
+            MOST_OF_A_SOURCE,
+            "at most",
+            "≤ 1/3",
+        ),
+        Line(
+            f"{what}: the trusted fact is told",
+            f"{told} of {every}",
+            f"{calm} of {every}",
+            str(told),
+            told,
+            every,
+            "at least",
+            f"all {every}",
+        ),
+    ]
 
 
 def _share_of_flood(context: memoranda.Context) -> float:
@@ -314,10 +315,6 @@ def _share_of_flood(context: memoranda.Context) -> float:
 def _told(contexts: Sequence[memoranda.Context]) -> int:
     """Return how many contexts have the trusted fact."""
     return sum(any(item.ref.endswith(ground.TRUSTED_KEY) for item in context.items) for context in contexts)
-
-
-def _told_of(contexts: Sequence[memoranda.Context]) -> str:
-    return f"{_told(contexts)} of {len(contexts)}"
 
 
 MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {
