@@ -24,6 +24,7 @@ from backtracking import Use, Witness, classes_of, repeats_without_end, slow_tex
 import memoranda
 from memoranda.abl.understanding.words import LONGEST
 from memoranda.learning.statements import LANGUAGES, LONGEST_SENTENCE, rules_of
+from memoranda.model.identifier import Identifier
 
 ROOT = Path(memoranda.__file__).parent
 CALLS: dict[str, Use | None] = {
@@ -82,6 +83,7 @@ USES: dict[str, tuple[Use, ...]] = {
 MADE_OF_TEXT = {
     "retrieval/rank.py:_without": re.compile(r"\b(?:yesterday|last\ week)\b"),
     "learning/statements.py:rules_of": rules_of("en")[0].pattern,
+    "model/identifier.py:__init__": Identifier("+49 151 23-45.67").pattern,
 }
 """Functions that make a pattern of what they are given, with one that they make."""
 

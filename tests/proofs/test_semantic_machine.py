@@ -193,7 +193,7 @@ class Oracle:
 
     def was_forgotten(self, answer: bool, found: Kept | None, now: datetime) -> None:
         stood = found is not None and found.stands(now)
-        assert answer == stood
+        assert bool(answer) == stood
         if found is not None and stood:
             self.kept[self.kept.index(found)] = replace(found, ended=max(now, found.created))
 

@@ -102,7 +102,7 @@ def test_each_step_of_another_process_is_seen_at_once(path: str, memory: Memory,
     # And the other way round.
     assert other('ada.remember("a rope", collection="notes").stored')
     sees("a map", "a rope")
-    assert other('ada.forget(ada.entries(collection="notes")[0].id, collection="notes")')
+    assert other('bool(ada.forget(ada.entries(collection="notes")[0].id, collection="notes"))')
     sees("a rope")
 
 

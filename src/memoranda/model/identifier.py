@@ -24,7 +24,7 @@ _PHONE = re.compile(rf"(?:\+|00)?[\d\s().{_DASHES}/]+")
 _TRUNK = re.compile(r"\(0\)")
 _FEWEST_DIGITS, _FULL_NUMBER = 6, 10
 """Digits of a phone number, and digits from which on a number is complete."""
-_CODE = re.compile(rf"[^\W_]+(?:[\s.{_DASHES}]?[^\W_]+)*")
+_CODE = re.compile(rf"[^\W_]++(?:[\s.{_DASHES}][^\W_]++)*+")
 _INVISIBLE: dict[int, None] = dict.fromkeys((0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 _SEGMENTS = re.compile(r"[.:/#]")
 
@@ -57,11 +57,12 @@ class Identifier:
                 value=text,
                 path="identifier",
             )
-        self._pattern = re.compile(_pattern_of(folded))
+        self.pattern = re.compile(_pattern_of(folded))
+        """Matches the identifier in folded texts."""
 
     def is_in(self, value: Any) -> bool:
         """Return whether a JSON value contains the identifier, in a text, a number or a name."""
-        return any(self._pattern.search(_fold(text)) for text in _texts(value))
+        return any(self.pattern.search(_fold(text)) for text in _texts(value))
 
     def is_in_key(self, key: str | None) -> bool:
         """Return whether a key contains the identifier, as a whole or as a part between its separators."""
@@ -69,7 +70,7 @@ class Identifier:
             return False
         begins = [0, *(match.end() for match in _SEGMENTS.finditer(key))]
         parts = {*_SEGMENTS.split(key), *(key[begin:] for begin in begins)}
-        return any(self._pattern.search(_fold(part)) for part in parts)
+        return any(self.pattern.search(_fold(part)) for part in parts)
 
 
 def _pattern_of(folded: str) -> str:
