@@ -254,7 +254,8 @@ def test_an_export_that_is_not_taken_is_not_read_into_memory_nor_to_a_file(large
     connection = begin_export(server, key)
     time.sleep(0.5)
     assert files_below(temporary) == []
-    assert peak_memory(server.process.pid) - before < 40 * MEGABYTE
+    # A first request takes 35 megabytes by itself, and all that is exported 60 more.
+    assert peak_memory(server.process.pid) - before < 60 * MEGABYTE
     connection.close()
     # The process can send another one at once: the first has let go of its snapshot.
     lines = server.client(key).get(f"{API}/export").content.splitlines()

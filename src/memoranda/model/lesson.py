@@ -42,8 +42,8 @@ class Learned(Result, frozen=True, kw_only=True):
     undo: tuple[str, ...] = ()
     """What `undo` takes back; a long conversation was learned in several steps."""
     pending: str | None = None
-    """Why nothing could be extracted yet, such as a model that does not answer. The messages are kept, and a job
-    extracts what they state later."""
+    """Why nothing could be extracted, such as a model that does not answer. The messages are kept; undo this and learn
+    again to extract what they state."""
 
     @property
     def added(self) -> tuple[Lesson, ...]:
