@@ -254,8 +254,8 @@ def test_an_export_that_is_not_taken_is_not_read_into_memory_nor_to_a_file(large
     connection = begin_export(server, key)
     time.sleep(0.5)
     assert files_below(temporary) == []
-    # A first request takes 35 megabytes by itself, and all that is exported 60 more.
-    assert peak_memory(server.process.pid) - before < 60 * MEGABYTE
+    # Measured: 35 to 41 megabytes, 6 of them for any first request.
+    assert peak_memory(server.process.pid) - before < 45 * MEGABYTE
     connection.close()
     # The process can send another one at once: the first has let go of its snapshot.
     lines = server.client(key).get(f"{API}/export").content.splitlines()
