@@ -1,4 +1,4 @@
-"""How an embedder's cosines become relevances: the name of an embedder in, the curve and how well it tells out.
+"""Fit the curve that turns an embedder's cosines into relevance, and print how well it separates.
 
     python bench/calibrate.py                       the default embedder
     python bench/calibrate.py hashing:256 onnx:/path/to/folder openai:text-embedding-3-small

@@ -1,7 +1,7 @@
-"""A program in, a child process that does something so many times and says what it took out.
+"""Child processes that repeat an operation and report how long it took.
 
-A process of its own, so that its memory is nobody else's. It reads lines of a verb and a count, and answers each
-with the times and its resident memory.
+Each child is a separate process, so that its memory can be measured alone. It reads lines with a verb and a count, and
+answers each with the times and its resident memory.
 """
 
 from __future__ import annotations

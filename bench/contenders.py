@@ -1,4 +1,4 @@
-"""A folder in, contenders out: Memoranda, LangGraph's SqliteStore and a bare commit, all equally durable."""
+"""The stores that are compared: Memoranda, LangGraph's SqliteStore and a bare commit, all equally durable."""
 
 from __future__ import annotations
 

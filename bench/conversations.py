@@ -1,4 +1,4 @@
-"""A file in LoCoMo's format in, conversations with their questions out.
+"""Read conversations and their questions from a file in LoCoMo's format.
 
 The data are not ours and never part of this repository: https://github.com/snap-research/locomo has them.
 """

@@ -1,4 +1,4 @@
-"""A number in, a note out: made-up notes of people about their days, and questions about them.
+"""Generate notes of people about their days, and questions about them.
 
 A note depends on its number alone, so every process can make it anew and no data have to be kept. Words are drawn
 with a few common and many rare ones, as in real texts; the vocabulary grows with the number of notes.
@@ -53,7 +53,7 @@ _MONTHS = ("January February March April May June July August September October 
 # Whose note a number is: each user's share, in mixed order.
 _OWNERS = random.Random(0).sample(list(USERS), sum(USERS.values()), counts=list(USERS.values()))
 
-# What a note says, and what somebody may ask about it later. Names in braces are drawn once for both.
+# What a note says, and what may be asked about it later. Names in braces are drawn once for both.
 _SUBJECTS = (
     ("{who} lent me the {trait} {thing} until the end of {month}.", "Who lent me the {thing}?"),
     ("I left the {trait} {thing} at the {place} when I met {who}.", "Where did I leave the {trait} {thing}?"),

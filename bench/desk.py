@@ -1,7 +1,7 @@
-"""The hotel example in; whole conversations with it, turn by turn, and the memory of idle ones, out.
+"""Conversations with the hotel example, turn by turn, and the memory that idle ones use.
 
 As a program, `desk.py held FILE` or `desk.py "let go" FILE` begins as many sessions as each line of its input asks for,
-says two things in each and leaves them there: a process of its own, so that its memory is nobody else's.
+says two things in each and leaves them there. It is a separate process, so that its memory can be measured alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Every benchmark, one after the other, each in its own environment; pages, pictures and one table of all targets out.
+"""Run every benchmark, each in its own environment, and write the pages, the pictures and the table of all targets.
 
 `make bench` runs it. What each prints is shown as it comes, and written into its page in `docs/benchmarks/`, between
-the marks that stand there; the words around them stay. The exit code is 0 whether targets are met or missed, and 1
+the marks on that page; the text around them stays. The exit code is 0 whether targets are met or missed, and 1
 when a benchmark failed.
 """
 
@@ -26,7 +26,7 @@ BEGIN, END = "<!-- printed: begin -->", "<!-- printed: end -->"
 
 @dataclass(frozen=True)
 class Bench:
-    """One benchmark: how it is called, where it runs, and the page it is written down on."""
+    """A benchmark: its program, its environment, and the page with its results."""
 
     name: str
     program: str
@@ -84,7 +84,7 @@ BENCHES = (
 
 @dataclass(frozen=True)
 class Result:
-    """What one benchmark came to."""
+    """The result of one benchmark."""
 
     bench: Bench
     lines: list[Line]

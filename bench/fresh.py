@@ -1,6 +1,6 @@
-"""A new process in, what it takes to start from nothing out: the import, and the first recall of a database.
+"""Measure the start of a new process: the import, and the first recall of a database.
 
-As a program, `fresh.py FILE` loads the embedder, opens the database and asks one question; the three are told apart.
+As a program, `fresh.py FILE` loads the embedder, opens the database and asks one question; each of the three is timed.
 The file is in the system's page cache: these are not cold reads.
 """
 

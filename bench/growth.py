@@ -1,4 +1,4 @@
-"""Sizes in, the times of recalls in one namespace that grows to them out, and how exact they are at one of them."""
+"""Measure recalls in a namespace as it grows, and how exact they are at one size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number of lines in, the text of an agent that is so long out: a town hall with a counter for each errand.
+"""Generate an ABL agent of a given number of lines: a town hall with a counter for each errand.
 
 Every counter has what real agents have: variables, facts, rules, a tool, and six steps that ask, look up, narrow
 down, let the citizen choose, confirm and give up. The text has no faults, so that a check goes through all of it.

@@ -1,4 +1,4 @@
-"""A number of lines in, the text of a machine that is so long out: a museum with a gallery for each kind of gift.
+"""Generate a machine of a given number of lines: a museum with a gallery for each kind of gift.
 
 Every gallery has what real machines have: a search in memory, computations with functions as values, a question to a
 model with the shape of its answer, another machine, a decision, an event that is waited for, something to remember,
@@ -143,8 +143,8 @@ _FLOW = """\
 
 _ON_FAILURE = """\
     on failure
-      compute nobody
-        {{ accepted: false, letter: "Nobody is here: ${{error.step}} failed (${{error.type}})." }}
+      compute no_one
+        {{ accepted: false, letter: "No one is here: ${{error.step}} failed (${{error.type}})." }}
 
   verifies
 """

@@ -1,4 +1,4 @@
-"""The machine in, what a reader of the figures must know about it out."""
+"""Describe the machine that the figures were measured on."""
 
 from __future__ import annotations
 

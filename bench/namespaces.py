@@ -1,4 +1,4 @@
-"""A number of namespaces in, the times and the memory of processes that recall in them out.
+"""Measure recalls, and the memory they use, in a database of many namespaces.
 
 As a program, `namespaces.py FILE NAMESPACES INDEX_BYTES` opens the database and answers as many recalls as each line
 of its input asks for: `first` goes to namespaces that it has not been in, `again` to those it has.

@@ -1,4 +1,4 @@
-"""Measurements in, a run from the command line to the printed table out: what all benchmarks do alike."""
+"""What all benchmarks share: the command line, the run, and the printed table."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _discounted(places: Iterable[int]) -> float:
 
 
 def _remember(scope: memoranda.ScopedMemory, conversation: Conversation, condition: Condition) -> dict[str, list[str]]:
-    """Store the turns in the namespace of their conversation; return which turns each entry stands for."""
+    """Store the turns in the namespace of their conversation; return the turns that each entry represents."""
     turns = list(conversation.turns)
     if condition.shuffle is not None:
         random.Random(condition.shuffle).shuffle(turns)
@@ -221,7 +221,7 @@ def _remember(scope: memoranda.ScopedMemory, conversation: Conversation, conditi
         items = [{"content": turn.text, "metadata": condition.metadata(turn)} for turn in part]
         kept = scope.remember_many(items, collection=COLLECTION, namespace=conversation.name)
         for turn, one in zip(part, kept, strict=True):
-            # A turn that says what another one said, with the same metadata, is stored once and stands for both.
+            # A turn that says what another one said, with the same metadata, is stored once and represents both.
             references.setdefault(one.id, []).append(turn.reference)
     return references
 

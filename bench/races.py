@@ -1,6 +1,6 @@
-"""Counters that many hands raise at once in, how many of the raises were kept out.
+"""Let several writers increment counters at once, and count the increments that were kept.
 
-Each hand reads the counter, pauses, and writes it back one higher. As a program, `races.py FILE COUNT` is one
+Each writer reads the counter, pauses, and writes it back one higher. As a program, `races.py FILE COUNT` is one
 of several processes that do so to the same Memoranda database.
 """
 

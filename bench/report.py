@@ -1,4 +1,4 @@
-"""Measured lines in; tables, JSON and pictures out."""
+"""Write measurements as tables, JSON and pictures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def compare(what: str, ours: Times, peer: Times, *, faster: bool, target: float 
 
 
 def timed_line(what: str, times: Times, target: float | None = None, *, unit: str = "ms") -> Line:
-    """Return the line of a median that must not exceed its target, if it has one; the least stands beside it."""
+    """Return the line of a median that must not exceed its target, if it has one; the minimum is printed beside it."""
     each = {"s": 1_000_000, "ms": 1_000, "µs": 1}[unit]
     least, middle, most = (value / each for value in (min(times.round_medians), times.p50, times.p95))
     ours = f"{middle:,.2f} {unit} (least {least:,.2f}, p95 {most:,.2f})"

@@ -1,4 +1,4 @@
-"""`memoranda serve` in, the same with one more route out: one that needs a key as every route does, and does nothing.
+"""`memoranda serve` with one more route, which needs a key as every route does, and does nothing.
 
 What it takes is what every request takes before anything is remembered. As a program it takes the arguments of
 `memoranda`.

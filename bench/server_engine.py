@@ -1,4 +1,4 @@
-"""A database in, the same work as the server's out, without a server: blocks written, entries recalled, prompts made.
+"""Do the work of the server without a server: write blocks, recall entries, build prompts.
 
 As a program, `server_engine.py FILE DURABILITY` is the process that does it; it answers lines of a verb and a count.
 """

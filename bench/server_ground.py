@@ -1,4 +1,4 @@
-"""A folder in, a database with something in it out: facts, blocks, entries and two users, with their keys.
+"""Create the database that is measured: facts, blocks, entries and two users, with their keys.
 
 Every measurement works on a copy, the engine's and the server's the same, so that none finds what another has left.
 """

@@ -1,4 +1,4 @@
-"""A server and a kind of request in, how long every answer took out: kept-alive connections, in a process of its own.
+"""Send requests over kept-alive connections from a separate process, and time every answer.
 
 As a program, `server_load.py PROCESS PORT TOKEN FULL_TOKEN` reads lines of a kind, a number of connections and a number
 of requests, and answers each with one line of JSON. Every connection sends its next request as soon as it has its

@@ -1,4 +1,4 @@
-"""A database in, a server process on it out: where it listens, what it has used, and when it was ready."""
+"""Start a server process on a database; say where it listens, what it uses, and when it was ready."""
 
 from __future__ import annotations
 

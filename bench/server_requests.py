@@ -1,4 +1,4 @@
-"""A kind of request in, its bytes out, ready to be sent: one script for each connection.
+"""The bytes of each kind of request: one script for each connection.
 
 A script yields a request and is given the body of its answer. The first request of a script opens the connection and is
 not timed.

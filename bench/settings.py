@@ -1,4 +1,4 @@
-"""A connection in, how it keeps data out: settings are the connection's own, so it has to be asked."""
+"""Read the durability settings of a connection; they belong to the connection, so it has to be asked."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     make soak ARGS="--quick"                  3 minutes, for those who change it
     make soak ARGS="--minutes 120 --json out.json --curve p50.svg --tails p99.svg --memory memory.svg"
 
-Two servers stand on one file: `front`, with two workers, and `steady`, which is never killed and shows whether anything
+Two servers share one file: `front`, with two workers, and `steady`, which is never killed and shows whether anything
 grows. Five clients, and two processes that use the engine themselves, work for four persons in two tenants. Every
 minute one is killed without warning: a worker of the front server, that server itself, a process on the engine. The
 exit code is 1 when a promise was not kept; journals, logs and the database are then kept in build/soak.
@@ -62,7 +62,7 @@ _LOOK = 5.0
 """Seconds between two looks at memory and open files."""
 _KILL = 60.0
 _LAST_KILL = 45.0
-"""Seconds before the end after which nobody is killed any more."""
+"""Seconds before the end after which no process is killed any more."""
 _BACK = 90.0
 """Seconds in which a server that was killed has to be back."""
 _SETTLING = 400.0
@@ -165,7 +165,7 @@ class Crew:
             process.wait(timeout=200)
 
     def kill(self) -> None:
-        """End whoever is left."""
+        """Stop the processes that are left."""
         for process in self.processes.values():
             process.kill()
             process.wait()
@@ -226,7 +226,7 @@ def _kill_and_watch(
     ways: list[Callable[[], str]] = [front.kill_worker, front.kill_all, crew.kill_one]
     start = time.monotonic()
     kills: Counter[str] = Counter()
-    alive = Checked("nobody ended who was not killed")
+    alive = Checked("no process ended that was not killed")
     ledgers: list[Checked] = []
     next_kill, number = _KILL, 0
     while (now := time.monotonic() - start) < seconds:

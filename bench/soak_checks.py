@@ -1,4 +1,4 @@
-"""The journals of all workers and the memory they wrote in, what does not agree out."""
+"""Compare the journals of all workers with the memory they wrote."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _logs(books: Iterable[Book]) -> Checked:
                 checked.see(one.got["version"] < other.got["version"], key, one.n, other.n, "did not count up")
             written = Counter(value["n"] for value in revisions.values())
             checked.see(not written or max(written.values()) == 1, key, "was written twice for one call")
-            checked.see(set(written) <= {deed.n for deed in deeds}, key, "holds what nobody wrote")
+            checked.see(set(written) <= {deed.n for deed in deeds}, key, "has a value that no one wrote")
     return checked
 
 
@@ -202,7 +202,7 @@ def _notes(books: Iterable[Book]) -> Checked:
 
 
 def _blocks(books: Iterable[Book]) -> Checked:
-    checked = Checked("blocks: the text that was answered last stands")
+    checked = Checked("blocks: the text that was acknowledged last is there")
     for book in books:
         deeds = book.of("block")
         if not deeds:
@@ -236,7 +236,7 @@ def _conversations(books: Iterable[Book]) -> Checked:
 
 def _sleep(memory: memoranda.Memory, books: Iterable[Book]) -> Checked:
     """Every conversation became memory; of all the places that a person named, one is left."""
-    checked = Checked("sleep-time: every conversation consolidated, what it taught stands once")
+    checked = Checked("sleep-time: every conversation consolidated, what it taught is there once")
     for tenant in dict.fromkeys(person.tenant for person in PERSONS):
         there = memory.in_tenant(tenant)
         jobs = {str(job.scope): job for job in sleep_jobs(there)}
@@ -285,7 +285,7 @@ def _runs(books: Iterable[Book], clients: Mapping[Person, memoranda.Client]) -> 
 
 
 def _apart(memory: memoranda.Memory, books: Iterable[Book]) -> Checked:
-    """What belongs to one person bears their sign, and nobody else's; neither does what was recalled."""
+    """What belongs to a person contains their mark and no one else's; so does what was recalled."""
     checked = Checked("memory of one person never shows up for another")
     signs = {person.sign for person in PERSONS}
     for person in PERSONS:

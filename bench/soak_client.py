@@ -1,6 +1,6 @@
-"""A person in, everything that they do through a server out: facts, blocks, notes, chats, agents, machines, workflows.
+"""Do everything that one person does through a server: facts, blocks, notes, chats, agents, machines, workflows.
 
-A process of its own, started by `soak.py`. What it is answered stands in its journal.
+A separate process, started by `soak.py`. The answers are in its journal.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Person:
         )
 
     def be_refused(self) -> None:
-        """Ask for something that nobody may have: a wrong version, a value that a schema forbids, a reader's write."""
+        """Ask for what is always refused: a wrong version, a value that a schema forbids, a write by a reader."""
         n = self._journal.next
         key, value = f"refused.{self._name}.n{n}", f"{NEVER} {self._name} {n}"
         ways: list[Callable[[], object]] = [
@@ -140,7 +140,7 @@ class Person:
         self._journal.say(n, "answered", version=fact.version if fact else 0, foreign=foreign)
 
     def block(self) -> None:
-        """Replace a block by compare-and-set; nobody else writes it."""
+        """Replace a block by compare-and-set; no one else writes it."""
         agent = self._name
         before = until_answered(lambda: self._client.memory.get("core", scope="agent", agent_id=agent))
         n = self._journal.next

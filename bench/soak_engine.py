@@ -1,6 +1,6 @@
-"""A person in, everything that they do with the engine in this process out, on the file that the servers have open.
+"""Do everything that one person does with the engine in this process, on the file that the servers have open.
 
-A process of its own, started by `soak.py`; one of them is killed again and again.
+A separate process, started by `soak.py`; one of them is killed again and again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Insider:
     """Does one thing at a time in this process."""
 
     def __init__(self, memory: memoranda.Memory, ground: Ground, worker: Worker, journal: Journal) -> None:
-        """Stand in the tenant of a person."""
+        """Open the tenant of a person."""
         self._memory = memory.in_tenant(worker.person.tenant)
         self._scope = self._memory.scope(user=worker.person.user)
         self._sign, self._name, self._journal, self._ground = worker.person.sign, worker.name, journal, ground
@@ -71,7 +71,7 @@ class Insider:
             self._journal.say(n, "answered", version=won.version)
 
     def note(self) -> None:
-        """Remember something under a key, in place of what stood there."""
+        """Remember something under a key, replacing what was there."""
         n = self._journal.next
         key = f"{self._name}-{n % _NOTES}"
         content = f"{self._sign}: {self._name} heard boat {n} in the fog"

@@ -1,4 +1,4 @@
-"""A folder in, a new database with users, keys and programs out, and who does what on it."""
+"""Create a database with users, keys and programs, and say who does what on it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NOTES = "notes"
 """The collection that processes write; the machine has one of its own."""
 BERTHS = "berths"
 BOAT = "boat"
-"""A key whose definition refuses what is no boat."""
+"""A key whose definition refuses anything but a boat."""
 NEVER = "never kept"
-"""Stands in every value that has to be refused."""
+"""Contained in every value that has to be refused."""
 
 _PROGRAMS = {
     f"agents/{CHAT_FILE}": f"""\
@@ -109,14 +109,14 @@ _BOAT = {
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody whose memory is written: the same name in two tenants is two persons."""
+    """A person whose memory is written: the same name in two tenants is two persons."""
 
     tenant: str
     user: str
 
     @property
     def sign(self) -> str:
-        """What stands in everything that belongs to them, and in nothing else."""
+        """The mark in everything that belongs to them, and in nothing else."""
         return f"{self.tenant.title()}{self.user.title()}"
 
 
@@ -172,7 +172,7 @@ class Ground(msgspec.Struct, frozen=True):
 
     @property
     def hurry(self) -> Path:
-        """The file that tells all workers to make no pauses: while it is there, somebody is killed."""
+        """The file that tells all workers to make no pauses: while it is there, a process is killed."""
         return self.folder / "hurry"
 
     def journal(self, worker: str) -> Path:

@@ -1,7 +1,7 @@
-"""What a process did in, lines on the disk out, and back: who is killed has said what it asked for and was answered.
+"""The journal of a process: what it asked for and was answered, also if it is killed.
 
-A line is written before a call is made, and one is synced after its answer came. A deed without an answer is one that
-may have happened or not.
+A line is written before a call is made, and one is synced after its answer came. A call without an answer may have
+happened or not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 Outcome = Literal["answered", "refused", "unsent", "doubtful"]
-"""Refused by the server; certainly never sent to it; or nobody can know, because the answer was lost."""
+"""Refused by the server; certainly never sent to it; or unknown, because the answer was lost."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Processes in, how their memory and their open files went over time out."""
+"""Record the memory and the open files of processes over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's tasks in, one after another with pauses until it is told to stop out; and how a call is repeated."""
+"""Run a worker's tasks one after another, with pauses, until it is told to stop; and how a call is repeated."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def may_have_happened(error: MemorandaError) -> bool:
 
 
 def meet(ground: Ground, every: float = 2.0) -> None:
-    """Wait for the next of the moments at which all processes come together; in a hurry nobody waits.
+    """Wait for the next of the moments at which all processes come together; in a hurry none waits.
 
     They come every so many seconds, by the clock that the processes of a machine share.
     """

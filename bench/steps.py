@@ -1,7 +1,7 @@
-"""Machines of many steps in; what each step took, and where its time went, out.
+"""Measure each step of machines with many steps, and where its time goes.
 
-The model that they ask answers at once and notes when: between two answers lies exactly one step, and whatever else
-stands between the two. What the effect itself would take is not in these times, because it does nothing.
+The model that they ask answers at once and notes when: between two answers is exactly one step, and whatever else
+the machine has there. What the effect itself would take is not in these times, because it does nothing.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _REPLY = Reply(text="calm", value={"entry": "calm"})
 
 
 class Row:
-    """A machine of many steps, one question after the other, and what may stand between them."""
+    """A machine of many steps, one question after the other, and what may be between them."""
 
     def __init__(self, memory: memoranda.Memory, steps: Iterable[str], *, calls: str = "allowed to") -> None:
         """Load it on a memory; `calls` is what is said about its calls of other machines."""
@@ -151,7 +151,7 @@ class Row:
 def asking_row(
     memory: memoranda.Memory, asks: int, kind: Kind = ASKS, *, between: Kind | None = None, count: int = 0
 ) -> Row:
-    """Return a row of so many questions, and after each so many steps of another kind; see that all are on record."""
+    """Return a row of questions, each followed by steps of another kind; check that all are on record."""
     row = Row(memory, asking_steps(asks, kind, between=between, count=count))
     left = row.run().summary.events
     expected = 2 + asks * (kind.events + (between.events * count if between else 0))
@@ -161,7 +161,7 @@ def asking_row(
 
 
 def held_row(memory: memoranda.Memory, asks: int) -> Row:
-    """Return a row of so many questions, which then waits for approval to call another machine."""
+    """Return a row of questions, which then waits for approval to call another machine."""
     counted = _CALL.format(name="counted", number=asks)
     row = Row(memory, [*asking_steps(asks), counted], calls="requires approval for")
     if row.run().status != "waiting":
@@ -170,7 +170,7 @@ def held_row(memory: memoranda.Memory, asks: int) -> Row:
 
 
 def asking_steps(asks: int, kind: Kind = ASKS, *, between: Kind | None = None, count: int = 0) -> Iterator[str]:
-    """Yield the text of so many questions, each with the answer before it, and after each so many other steps."""
+    """Yield the text of the questions, each with the answer before it, and the other steps after it."""
     before, field = "input.station", "entry" if kind is ASKS else "text"
     for number in range(asks):
         yield kind.text.format(name=f"entry_{number}", number=number, before=before)

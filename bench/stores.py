@@ -1,4 +1,4 @@
-"""A folder and vectors in, stores that search by meaning out: Memoranda and its peers, each through its own API.
+"""Stores that search by meaning: Memoranda and its peers, each through its own API.
 
 All of them get the same vectors, made before anything is timed, and one notion of scope: the user. Each returns the
 texts of the ten nearest notes of a user, best first, so that what they find can be compared as well.
@@ -64,13 +64,13 @@ class Store:
     add: Callable[[Note], object]
     add_many: Callable[[Sequence[Note]], object]
     search: Callable[[str, str], list[str]]
-    """A user and a question in, texts out."""
+    """The texts for a user's question."""
     settings: dict[str, Any]
     search_hybrid: Callable[[str, str], list[str]] | None = None
     asked_with: Callable[[], NDArray[np.float32]] | None = None
     """The vector of the last search, where it is not the question's own."""
     nearest_to: Callable[[str, NDArray[np.float32]], list[str]] | None = None
-    """A user and a vector in, the exact answer out."""
+    """The exact answer for a user's vector."""
 
 
 Opening = Callable[[Path, Vectors], AbstractContextManager[Store]]

@@ -4,7 +4,7 @@
     make bench-workflow ARGS="--quick"        smaller counts
     make bench-workflow ARGS="--only step,load --json out.json --plot out.svg --parts parts.svg"
 
-Beside each figure stands what its bare parts take in the same run: the libraries, SQLite and Python without a workflow.
+Each figure is compared with its bare parts in the same run: the libraries, SQLite and Python without a workflow.
 The exit code is 1 when a target is missed: these are promises of the language, not comparisons.
 """
 
@@ -226,7 +226,7 @@ def _sample_in_turns(samplings: Mapping[str, Sampling], counts: Counts, what: st
 
 
 def _without_notes(mixed: Times, notes: Times, count: int) -> Times:
-    """Return what one of so many steps between two notes took: without the note, as the same round had it."""
+    """Return the time of one step between two notes, less the time of the note in the same round."""
     medians = [median * 1000 for median in notes.round_medians]
     samples = [(taken - medians[number // mixed.per_round]) / count for number, taken in enumerate(mixed.samples)]
     return Times(tuple(samples), mixed.per_round)

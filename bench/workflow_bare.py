@@ -149,7 +149,7 @@ def reading_rows(file: Path) -> Iterator[Callable[[], int]]:
 
 
 def sleep_in_threads(count: int, seconds: float) -> float:
-    """Sleep in so many threads at once; return the seconds that all of it took."""
+    """Sleep in several threads at once; return the seconds that all of it took."""
     start = time.perf_counter()
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(time.sleep, [seconds] * count))

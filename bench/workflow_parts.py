@@ -1,4 +1,4 @@
-"""A row of steps in, where the time of one goes out, as figures and as a picture."""
+"""Show where the time of a step goes, as figures and as a picture."""
 
 from __future__ import annotations
 

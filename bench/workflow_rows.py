@@ -1,4 +1,4 @@
-"""Workflows of many tasks whose actions do nothing: how long lies between two of them."""
+"""Measure the time between two tasks, in workflows whose actions do nothing."""
 
 from __future__ import annotations
 

@@ -51,7 +51,17 @@ PHRASES = (
 )
 _COMMENT = re.compile(r"(?:^|\s)(#.*)")
 
-CHECKED = ("src", "docs", "examples", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
+CHECKED = (
+    "src",
+    "docs",
+    "examples",
+    "bench",
+    "tools",
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+)
 GENERATED = ("docs/benchmarks/", "docs/reference/", "src/memoranda/client/sync/")
 
 

@@ -64,7 +64,7 @@ _LISTED: dict[str, Any] = {"subsequent_indent": "  ", "break_long_words": False,
 
 
 _ONLY_HERE = {
-    "tenant": ("default", "The tenant that commands stand in; the server takes it from the key of each request."),
+    "tenant": ("default", "The tenant of commands; the server takes it from the key of each request."),
     "config": ("", "A file of settings in TOML; in the environment or as `--config`, never in the file itself."),
 }
 
@@ -99,7 +99,7 @@ def settings_page() -> str:
 
 
 def _meanings() -> dict[str, str]:
-    """Return what stands below each field of the server's settings."""
+    """Return the docstring below each field of the server's settings."""
     tree = ast.parse(inspect.getsource(server_settings))
     fields = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings").body
     found: dict[str, str] = {}
@@ -244,7 +244,7 @@ MODULES = tuple(
 _MADE_BY_CALLS = frozenset(
     ("Batch", "Memory", "ScopedMemory", "AsyncMemory", "Agent", "Session", "Machine", "Run", "Workflow")
 )
-"""Classes whose objects other calls give: how they are made is nobody's business."""
+"""Classes whose objects other calls give: how they are created is not documented."""
 
 
 def python_page() -> str:
@@ -381,7 +381,7 @@ def _annotation(kind: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a default as it could be written; what cannot, such as an object that stands for nothing given, is `…`."""
+    """Return a default as it could be written; what cannot, such as an object that means "not given", is `…`."""
     if isinstance(value, tuple) and value:
         return f"({', '.join(_value(one) for one in value)}{',' * (len(value) == 1)})"
     named = getattr(value, "__name__", "<")
@@ -395,7 +395,7 @@ def _first(thing: Any) -> str:
 
 
 def _said(thing: Any) -> str:
-    """Return what a docstring says, its examples as they stand."""
+    """Return what a docstring says, with its examples unchanged."""
     said = inspect.getdoc(thing) or ""
     shown: list[str] = []
     for part in re.split(r"\n[ \t]*\n", said):
@@ -423,7 +423,7 @@ def _item(text: str) -> str:
 
 
 def _constant(module: ModuleType, name: str) -> str:
-    """Return what stands below a constant where it is set."""
+    """Return the docstring below a constant where it is set."""
     value = getattr(module, name)
     for path in sorted(Path(str(module.__file__)).parent.rglob("*.py")):
         body = ast.parse(path.read_text(encoding="utf-8")).body
