@@ -21,8 +21,7 @@ from memoranda.model.entry import Entry, Forgotten, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.identifier import Identifier
-from memoranda.model.internals import is_block, is_internal
-from memoranda.model.names import collection_key
+from memoranda.model.names import collection_key, is_block, is_internal
 from memoranda.model.ref import Ref
 from memoranda.model.value import encode
 from memoranda.store.base import FactQuery, Reader, Transaction

@@ -25,8 +25,7 @@ from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
-from memoranda.model.internals import is_block, is_internal
-from memoranda.model.names import CHAT_RECORD
+from memoranda.model.names import CHAT_RECORD, is_block, is_internal
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode

@@ -24,7 +24,7 @@ from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
-from memoranda.model.internals import is_block, is_internal
+from memoranda.model.names import is_block, is_internal
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote

@@ -26,8 +26,7 @@ from memoranda.errors import LimitExceeded, MemorandaError, Refused, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun, Names
 from memoranda.lang.expression.nodes import Path
 from memoranda.model.fact import Fact
-from memoranda.model.internals import check_own_key
-from memoranda.model.names import lies_under
+from memoranda.model.names import check_own_key, lies_under
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, encode_checked
