@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -157,11 +158,12 @@ def key_of(path: str) -> str:
     return rest if rest and head in PREFIXES else path
 
 
-def at_or_above(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield a path and its parents, the longest first, each with the rest of the path."""
+@lru_cache(maxsize=1024)
+def at_or_above(path: str) -> tuple[tuple[str, Path], ...]:
+    """Return a path and its parents, the longest first, each with the rest of the path."""
     segments = path.split(".")
-    for count in range(len(segments), 0, -1):
-        yield ".".join(segments[:count]), tuple(segments[count:])
+    counts = range(len(segments), 0, -1)
+    return tuple((".".join(segments[:count]), tuple(segments[count:])) for count in counts)
 
 
 class Declarations:

@@ -304,7 +304,7 @@ def _result_blocks(turn: ActiveTurn, *outcomes: Any) -> tuple[Block, ...] | None
 
 def recall_for_search(turn: ActiveTurn, tool: str) -> None:
     """Run the `search:before` recalls if a tool is a search, by its name."""
-    if any(word in tool.casefold() for word in turn.behaviour.searches):
+    if "search:before" in turn.frame.plan.recalls and any(word in tool.casefold() for word in turn.behaviour.searches):
         recall(turn, "search:before")
 
 

@@ -10,7 +10,7 @@ from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, FieldPlan, InterruptionPlan, Signal
 from memoranda.abl.runtime.state import Wait
-from memoranda.abl.understanding.fields import Intent
+from memoranda.abl.understanding.fields import FieldSpec, Intent
 from memoranda.abl.understanding.validation import coerce, validate
 from memoranda.abl.variables import CATEGORY, hidden_text
 from memoranda.agent.models import Ask, Said
@@ -102,9 +102,16 @@ class GatherAction:
     def _correct(self, turn: ActiveTurn) -> dict[str, Any]:
         """Return corrected values of fields that have one, and clear the fields that depend on them."""
         names = turn.frame.names
-        there = [field.wanted for field in self.fields if names.get(field.name) is not None]
-        asked = [field for field in self.fields if field.name == turn.frame.state.asked]
-        missing = next((field.wanted for field in asked if names.get(field.name) is None), None)
+        asked = turn.frame.state.asked
+        there: list[FieldSpec] = []
+        missing: FieldSpec | None = None
+        for field in self.fields:
+            if names.get(field.name) is not None:
+                there.append(field.wanted)
+            elif field.name == asked:
+                missing = field.wanted
+        if not there:
+            return {}
         reader = turn.frame.member.reader
         found = reader.find_corrections(there, turn.text, now=turn.run.clock.now(), missing=missing)
         changed = {name: value for name, value in found.items() if value != names.get(name)}
@@ -123,9 +130,13 @@ class GatherAction:
             and field.required
             and field.asks
             and (field.default is None or turn.value(field.default) is None)
-            and all(turn.frame.value_at(other, turn.run) is not None for other in field.depends_on)
+            and not (field.depends_on and self._waits_for_others(turn, field))
         ]
         return missing or [field for field in self._falsy_fields(turn) if field.asks]
+
+    def _waits_for_others(self, turn: ActiveTurn, field: FieldPlan) -> bool:
+        """Say whether a field depends on one without a value."""
+        return any(turn.frame.value_at(other, turn.run) is None for other in field.depends_on)
 
     def _falsy_fields(self, turn: ActiveTurn) -> Sequence[FieldPlan]:
         """Return the fields to ask for if all have a value but `complete_when` is false: those with a falsy value.
@@ -143,7 +154,8 @@ class GatherAction:
         return [field for field in self.fields if field.active_when is None or turn.test(field.active_when)]
 
     def _is_complete(self, turn: ActiveTurn, missing: list[FieldPlan]) -> bool:
-        if any(field.name in turn.frame.state.again for field in self.fields):
+        again = turn.frame.state.again
+        if again and any(field.name in again for field in self.fields):
             return False
         if self.complete_when is not None:
             return turn.test(self.complete_when)
@@ -204,9 +216,10 @@ def keep_values(turn: ActiveTurn, fields: Iterable[FieldPlan], found: dict[str, 
 def complaint_about(turn: ActiveTurn, field: FieldPlan, value: Any) -> str:
     """Return a sentence for the user about what is wrong with a value, or an empty string."""
     complaint = validate(value, field.rules, now=turn.run.clock.now()) if field.rules else None
-    layer = Layer({field.name: value, "value": value}, turn.frame.names)
-    if not complaint and field.validation is not None and not turn.test(field.validation, layer):
-        complaint = f"That cannot be the {field.name.replace('_', ' ')}."
+    if not complaint and field.validation is not None:
+        layer = Layer({field.name: value, "value": value}, turn.frame.names)
+        if not turn.test(field.validation, layer):
+            complaint = f"That cannot be the {field.name.replace('_', ' ')}."
     if not complaint and field.sentence and not _is_judged_valid(turn, field, value):
         complaint = f"That cannot be the {field.name.replace('_', ' ')}: {field.sentence}"
     if not complaint:

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, Literal, cast
 
 import msgspec
@@ -160,7 +159,7 @@ class SessionFacts:
         values = {name: changed.get((scope.path, name)) for name in names}
         values.update({name: fact.value for name, fact in stored.items()})
         if values[key] is None:
-            for name, rest in islice(at_or_above(key), 1, None):
+            for name, rest in at_or_above(key)[1:]:
                 if type(values[name]) is dict:
                     return FactPlace(name, rest, values[name], stored.get(name))
             slug, _, rest = key.partition(".")
@@ -446,23 +445,19 @@ class FrameFacts:
             return
         variable, below = self._resolve(variable, below)
         value = _exact(variable, value)
-        appends = (
-            not below
-            and turn.behaviour.store_to_array == "append"
-            and type(value) is not list
-            and (variable.type == "array" or type(self._before(variable)) is list)
-        )
+        appends, place = variable.type == "array", None
+        scope = self.session.scope(variable)
+        if below or turn.behaviour.store_to_array != "append" or type(value) is list:
+            appends = False
+        elif not appends and scope is not None:
+            place = self._place(scope, variable, create=True)
+            appends = type(field_at(place.value, place.fields)) is list
+        kind = "append" if appends else "put"
         detail = {"value": self.redact(variable, value), "when": because or None, "ttl": ttl}
         try:
-            self._change(turn, variable, below, "append" if appends else "put", value, ttl, detail, digests)
+            self._change(turn, variable, below, kind, value, ttl, detail, place=place, digests=digests)
         except StepError as error:
             turn.note("refused", variable.path, why=error.message)
-
-    def _before(self, variable: Persistent) -> Any:
-        """Return the current value of a path, or None if it may not be read."""
-        scope = self.session.scope(variable)
-        place = FactPlace(variable.key) if scope is None else self._place(scope, variable)
-        return field_at(place.value, place.fields)
 
     def _place(self, scope: Scope, variable: Persistent, *, create: bool = False) -> FactPlace:
         """Return where a path is stored; one that may not be read is a fact of its own, without a value."""
@@ -480,13 +475,18 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         detail: dict[str, Any],
+        *,
+        place: FactPlace | None = None,
         digests: tuple[dict[str, str], str] | None = None,
     ) -> None:
-        """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once."""
+        """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once.
+
+        `place` is where a new value is stored, if the caller has looked it up.
+        """
         scope = self._writable(turn, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
-        place = self._place(scope, variable, create=kind != "remove")
+        place = place or self._place(scope, variable, create=kind != "remove")
         if ttl is not None and place.fields:
             about = f"`{variable.path}` is a field of a record, which keeps its own time to live"
             turn.note("warning", about, ttl=ttl)
@@ -499,16 +499,18 @@ class FrameFacts:
         try:
             expect = place.stored.version if place.fields and place.stored else None
             effect = session.effect(scope, place.key, after, source=self.agent, ttl=ttl, expect=expect)
-            # Who writes a field of a record needs the right to write the record, and the path of the field.
-            own = session.effect(scope, variable.key, value, source=self.agent) if place.fields else effect
-            for one in (effect, own):
+            needed = [effect]
+            if place.fields:
+                # Who writes a field of a record needs the right to write the record, and the path of the field.
+                needed.append(session.effect(scope, variable.key, value, source=self.agent))
+            for one in needed:
                 if session.as_of is None and not session.memory.may(one):
                     session.memory.perform(one)
         except (Refused, UsageError) as error:
             turn.note("refused", variable.path, **refusal_detail(variable, error))
             return
         session.overlay[(scope.path, place.key)] = after
-        turn.frame.names.changed.add(variable.path.partition(".")[0])
+        turn.frame.names.note_change(variable.path.partition(".")[0])
         session.pending.append(change)
         turn.happened.append(entry)
 
@@ -524,7 +526,7 @@ class FrameFacts:
         if variable.access == "read":
             self._refuse(turn, variable, scope, value)
             return None
-        if warn and not fits(value, variable.type):
+        if warn and variable.type is not None and not fits(value, variable.type):
             about = f"`{variable.path}` is declared {variable.type} and got another type"
             turn.note("warning", about, type=variable.type, value=self.redact(variable, value))
         return scope
@@ -650,13 +652,20 @@ _STILL = _Still()
 
 def remember(turn: ActiveTurn, frame: Frame) -> None:
     """Run the remember triggers of an agent, in the order of the file."""
-    stored = frame.state.stored
+    stored, known = frame.state.stored, frame.triggers
+    changed, frame.names.unremembered = frame.names.unremembered, set()
     for trigger in frame.plan.triggers:
+        if trigger.inputs is not None and known.get(trigger.id) is (trigger.id in stored):
+            if turn.behaviour.remember == "changes" and trigger.inputs.isdisjoint(changed):
+                continue  # It would do what it did last time: store the same value, or none.
+        known.pop(trigger.id, None)
         try:
-            if turn.test(trigger.when, frame.names):
+            holds = turn.test(trigger.when, frame.names)
+            if holds:
                 _store(turn, frame, trigger)
-            elif trigger.id in stored:
-                del stored[trigger.id]
+            else:
+                stored.pop(trigger.id, None)
+            known[trigger.id] = holds
         except StepError as error:
             # The other triggers still run.
             turn.note("error", error.kind, message=error.message, when=trigger.text)
@@ -665,16 +674,22 @@ def remember(turn: ActiveTurn, frame: Frame) -> None:
 def _store(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> None:
     """Store the value of a trigger whose condition holds, unless it was stored already."""
     stored = frame.state.stored
-    # With a constant clock and constant ids: a value with the current time would differ in every turn.
-    try:
-        digest = _digest(trigger.value.value(frame.names, ExpressionRun(clock=_STILL, ids=_STILL)))
-    except LimitExceeded as error:
-        raise StepError("validation_error", error.message) from None
+    digest = _digest(_timeless_value(turn, frame, trigger))
     if turn.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
         return
     value = turn.value(trigger.value, frame.names)
     stored[trigger.id] = digest
     frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (stored, trigger.id))
+
+
+def _timeless_value(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> Any:
+    """Return the value of a trigger with a constant clock and ids: the current time would differ in every turn."""
+    if trigger.inputs is not None:
+        return turn.value(trigger.value, frame.names)
+    try:
+        return trigger.value.value(frame.names, ExpressionRun(clock=_STILL, ids=_STILL))
+    except LimitExceeded as error:
+        raise StepError("validation_error", error.message) from None
 
 
 def store_result(turn: ActiveTurn, frame: Frame, complete: CompletePlan) -> None:

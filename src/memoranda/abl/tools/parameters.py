@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -181,7 +182,7 @@ class Parameter(msgspec.Struct, frozen=True):
     """Whether null is a value, as opposed to a missing argument."""
 
 
-class Parameters(msgspec.Struct, frozen=True):
+class Parameters(msgspec.Struct, frozen=True, dict=True):
     """The parameters of a tool, in order; `more` allows others by name, `rest` others by position."""
 
     known: tuple[Parameter, ...] = ()
@@ -190,7 +191,7 @@ class Parameters(msgspec.Struct, frozen=True):
     by_place: int = 0
     """Number of positional-only parameters."""
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names, in order."""
         return tuple(parameter.name for parameter in self.known)
