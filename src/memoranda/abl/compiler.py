@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from memoranda.abl import document as abl
+import memoranda.abl.document as abl
 from memoranda.abl.checker.outline import parts_of
 from memoranda.abl.document import Document, Remember
 from memoranda.abl.expression import compiler

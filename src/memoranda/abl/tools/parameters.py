@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from memoranda.abl import document
+from memoranda.abl.document import Tool, ToolParameter
 from memoranda.abl.keywords import type_name
 from memoranda.abl.lines import top_level_characters
 from memoranda.abl.tools.outcome import ToolFailure
@@ -203,12 +203,12 @@ class Parameters(msgspec.Struct, frozen=True, dict=True):
         return object_schema(properties, required, description=description, more=self.more)
 
 
-def tool_parameters(tool: document.Tool) -> Parameters:
+def tool_parameters(tool: Tool) -> Parameters:
     """Return the parameters that the agent declares for a tool."""
     return Parameters(tuple(_tool_parameter(parameter) for parameter in tool.parameters))
 
 
-def _tool_parameter(parameter: document.ToolParameter) -> Parameter:
+def _tool_parameter(parameter: ToolParameter) -> Parameter:
     written = parameter.type.text if parameter.type else ""
     schema = type_schema(written)
     return Parameter(
