@@ -70,6 +70,7 @@ def run_block(turn: ActiveTurn, block: Block) -> Signal:
             if here.then is not None:
                 return here.then
             continue
+        broken = turn.frame.names.get("constraint_failures")
         signal = here.actions[place](turn)
         waiting.append((here, place + 1))
         if type(signal) is Block:
@@ -80,7 +81,8 @@ def run_block(turn: ActiveTurn, block: Block) -> Signal:
             if turn.paused and not turn.departure:
                 # Outside the flow there is no position to come back to.
                 turn.paused, turn.frame.state.wait = False, waited
-                turn.note("warning", "an action outside the flow cannot wait for the user")
+                if turn.frame.names.get("constraint_failures") == broken:
+                    turn.note("warning", "an action outside the flow cannot wait for the user")
             return None
         elif signal is not None:
             return signal
