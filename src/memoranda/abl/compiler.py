@@ -691,6 +691,7 @@ def compile_triggers(to: Compiler) -> tuple[TriggerPlan, ...]:
     seen: Counter[str] = Counter()
     return tuple(
         TriggerPlan(
+            number,
             _identity(node, seen),
             to.expression(node.when),
             to.expression(node.value),
@@ -699,7 +700,7 @@ def compile_triggers(to: Compiler) -> tuple[TriggerPlan, ...]:
             node.when.text,
             to.variables_read(node.when, node.value),
         )
-        for node in (memory.remember if memory else ())
+        for number, node in enumerate(memory.remember if memory else ())
     )
 
 

@@ -64,12 +64,13 @@ _set_item = dict[str, Any].__setitem__
 class Variables(dict[str, Any]):
     """The variables of an agent; those that rules and triggers read are recorded when they are set or removed."""
 
-    __slots__ = ("_watched", "changed", "unremembered")
+    __slots__ = ("_read", "_read_by_rules", "changed", "unremembered")
 
-    def __init__(self, names: Mapping[str, Any], watched: Container[str]) -> None:
-        """Start with some names, none of them changed."""
+    def __init__(self, names: Mapping[str, Any], *, read: Container[str], read_by_rules: Container[str]) -> None:
+        """Start with some names, none of them changed; rules and triggers read some, and rules some of these."""
         super().__init__(names)
-        self._watched = watched
+        self._read = read
+        self._read_by_rules = read_by_rules
         self.changed: set[str] = set()
         """Names that were set or removed since the last check of rules."""
         self.unremembered: set[str] = set()
@@ -77,21 +78,21 @@ class Variables(dict[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a name."""
-        if name in self._watched:
-            self.changed.add(name)
-            self.unremembered.add(name)
+        if name in self._read:
+            self.note_change(name)
         _set_item(self, name, value)
 
     def pop(self, name: str, default: Any = None, /) -> Any:
         """Remove a name."""
-        if name in self._watched:
+        if name in self._read:
             self.note_change(name)
         return super().pop(name, default)
 
     def note_change(self, name: str) -> None:
         """Record that a variable, or a fact below its name, has changed."""
-        self.changed.add(name)
         self.unremembered.add(name)
+        if name in self._read_by_rules:
+            self.changed.add(name)
 
 
 class Frame:
@@ -107,11 +108,12 @@ class Frame:
         """Distinguishes its variables from those of other agents; empty for the agent the session began with."""
         self.prefix = f"{key}." if key else ""
         """Prefix of the keys of its variables."""
-        self.names = Variables({FACTS: facts}, self.plan.watched)
+        plan = self.plan
+        self.names = Variables({FACTS: facts}, read=plan.names_read, read_by_rules=plan.rules_of_variable)
         self.unsettled = set(self.plan.rule_numbers)
         """Rules that may be broken; the others hold as long as no variable that they read changes."""
-        self.triggers: dict[str, bool] = {}
-        """Whether the condition of each remember trigger was true when the trigger ran last, by its id."""
+        self.due_triggers = set(range(len(self.plan.triggers)))
+        """Numbers of the remember triggers to run; the others have nothing to do until a variable of theirs changes."""
         self.derived: set[str] = set()
         """Names that only repeat a field of a result; they are restored with it."""
         self.results: dict[str, Any] = {}
@@ -172,11 +174,13 @@ class Frame:
 
     def unsettle_rules(self) -> set[int]:
         """Return the rules that read variables which changed since the last check, and let them be checked again."""
-        rules_of_variable, found = self.plan.rules_of_variable, set[int]()
-        for name in self.names.changed:
-            found |= rules_of_variable.get(name, frozenset())
-        self.names.changed.clear()
-        self.unsettled |= found
+        changed, found = self.names.changed, set[int]()
+        if changed:
+            rules_of_variable = self.plan.rules_of_variable
+            for name in changed:
+                found |= rules_of_variable.get(name, frozenset())
+            changed.clear()
+            self.unsettled |= found
         return found
 
     def value_at(self, path: str, run: ExpressionRun) -> Any:
@@ -266,10 +270,11 @@ class RuleChecks:
 
     def refresh(self, frame: Frame) -> None:
         """Note the rules whose variables changed."""
-        found = frame.unsettle_rules()
-        self.unchecked |= found
-        self.touched |= found
-        self.led -= found
+        if frame.names.changed:
+            found = frame.unsettle_rules()
+            self.unchecked |= found
+            self.touched |= found
+            self.led -= found
 
 
 class Departure(msgspec.Struct, frozen=True):

@@ -39,8 +39,10 @@ def run_flow(turn: ActiveTurn) -> None:
                 continue
         if type(signal) is not Halt:
             stack[-1][1] = place + 1
-        _note_refusals(turn)
-        _apply_signal(turn, signal)
+        if turn.frame.facts.refusals:
+            _note_refusals(turn)
+        if signal is not None:
+            _apply_signal(turn, signal)
     if turn.paused and turn.frame.state.wait == "halted":
         _leave_aside(turn)
 
@@ -91,10 +93,9 @@ def run_block(turn: ActiveTurn, block: Block) -> Signal:
 
 def _note_refusals(turn: ActiveTurn) -> None:
     refusals = turn.frame.facts.refusals
-    if refusals:
-        for detail in refusals:
-            turn.note("refused", "a read", **detail)
-        refusals.clear()
+    for detail in refusals:
+        turn.note("refused", "a read", **detail)
+    refusals.clear()
 
 
 def _apply_signal(turn: ActiveTurn, signal: Signal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from memoranda.abl.runtime.active_turn import ActiveTurn
@@ -303,12 +304,17 @@ def _schema(field: FieldPlan) -> dict[str, Any]:
     return {"type": ["array" if field.wanted.list else kind, "null"]}
 
 
+_CONDITION, _INTENT = attrgetter("condition"), attrgetter("intent")
+
+
 def find_interruption(turn: ActiveTurn, choices: Sequence[InterruptionPlan]) -> InterruptionPlan | None:
     """Return the sub-intent or digression that the user's words express, or None."""
-    open_now = [choice for choice in choices if choice.condition is None or turn.test(choice.condition)]
+    open_now = choices
+    if any(map(_CONDITION, choices)):
+        open_now = [choice for choice in choices if choice.condition is None or turn.test(choice.condition)]
     if not open_now:
         return None
-    place = turn.frame.member.reader.find_intent([choice.intent for choice in open_now], turn.text)
+    place = turn.frame.member.reader.find_intent(list(map(_INTENT, open_now)), turn.text)
     if place is None and turn.frame.member.model is not None:
         place = _ask_for_intent(turn, [choice.label for choice in open_now])
     return None if place is None else open_now[place]
@@ -318,9 +324,9 @@ def find_category(turn: ActiveTurn) -> None:
     """Set `intent.category` by the user's words, if conditions read it; a model may set it later."""
     frame = turn.frame
     categories = frame.plan.categories
-    frame.names.pop(CATEGORY, None)
     if not categories:
         return
+    frame.names.pop(CATEGORY, None)
     intents = [Intent(category.replace("_", " "), (category,)) for category in categories]
     place = frame.member.reader.find_intent(intents, turn.text)
     if place is None and frame.member.model is not None and frame.plan.document.flow is not None:

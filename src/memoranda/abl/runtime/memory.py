@@ -57,13 +57,17 @@ class PendingChange(msgspec.Struct, frozen=True):
     source: str
     entry: TraceEntry
     """The entry of the trace, removed if the change is refused in the end."""
-    digests: tuple[dict[str, str], str] | None = None
-    """Of a trigger, the digests of what its agent stored, and the trigger's id."""
+    trigger: tuple[Frame, TriggerPlan] | None = None
+    """The trigger that stores the value, with its agent."""
+    place: FactPlace | None = None
+    """The fact, if it was read before and is replaced as a whole, so that it need not be read again."""
 
     def retry_later(self) -> None:
         """Let the trigger store the value in a later turn, because a quota was exceeded in this one."""
-        if self.digests is not None:
-            self.digests[0].pop(self.digests[1], None)
+        if self.trigger is not None:
+            frame, trigger = self.trigger
+            frame.state.stored.pop(trigger.id, None)
+            frame.due_triggers.add(trigger.number)
 
     @property
     def builds_on(self) -> bool:
@@ -287,7 +291,7 @@ class SessionFacts:
         """Return the fact that a change builds on; a fact that may be written, not read, is replaced unread."""
         key = change.variable.key
         try:
-            return self._locate(scope, key, values, create=change.kind != "remove")
+            return change.place or self._locate(scope, key, values, create=change.kind != "remove")
         except Refused:
             if change.kind == "append" or change.below:
                 raise
@@ -323,7 +327,9 @@ class FrameFacts:
 
     def granted(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the fact that was granted at or above a path, as its owner declares it, and the rest of the path."""
-        for whole, _ in at_or_above(path) if self.grants else ():
+        if not self.grants:
+            return None
+        for whole, _ in at_or_above(path):
             grant = self.grants.get(whole)
             if grant is not None:
                 fact = grant.fact or whole
@@ -436,7 +442,7 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         because: str,
-        digests: tuple[dict[str, str], str] | None = None,
+        trigger: tuple[Frame, TriggerPlan] | None = None,
     ) -> None:
         """Store a value as a trigger does: a single value is appended to an array."""
         if value is None:
@@ -455,7 +461,7 @@ class FrameFacts:
         kind = "append" if appends else "put"
         detail = {"value": self.redact(variable, value), "when": because or None, "ttl": ttl}
         try:
-            self._change(turn, variable, below, kind, value, ttl, detail, place=place, digests=digests)
+            self._change(turn, variable, below, kind, value, ttl, detail, place=place, trigger=trigger)
         except StepError as error:
             turn.note("refused", variable.path, why=error.message)
 
@@ -477,7 +483,7 @@ class FrameFacts:
         detail: dict[str, Any],
         *,
         place: FactPlace | None = None,
-        digests: tuple[dict[str, str], str] | None = None,
+        trigger: tuple[Frame, TriggerPlan] | None = None,
     ) -> None:
         """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once.
 
@@ -486,14 +492,18 @@ class FrameFacts:
         scope = self._writable(turn, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
-        place = place or self._place(scope, variable, create=kind != "remove")
+        # A fact that is no field of a record, and is replaced or removed as a whole, depends on nothing.
+        whole = "." not in variable.key and not below and kind != "append"
+        found = place if whole else None
+        if place is None:
+            place = FactPlace(variable.key) if whole else self._place(scope, variable, create=kind != "remove")
         if ttl is not None and place.fields:
             about = f"`{variable.path}` is a field of a record, which keeps its own time to live"
             turn.note("warning", about, ttl=ttl)
             detail, ttl = {**detail, "ttl": None}, None
         entry = TraceEntry("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
         fields = (*place.fields, *below)
-        change = PendingChange(variable, below, place.key, fields, kind, value, ttl, self.agent, entry, digests)
+        change = PendingChange(variable, below, place.key, fields, kind, value, ttl, self.agent, entry, trigger, found)
         after = change.apply(place.value)
         session = self.session
         try:
@@ -651,24 +661,23 @@ _STILL = _Still()
 
 
 def remember(turn: ActiveTurn, frame: Frame) -> None:
-    """Run the remember triggers of an agent, in the order of the file."""
-    stored, known = frame.state.stored, frame.triggers
-    changed, frame.names.unremembered = frame.names.unremembered, set()
-    for trigger in frame.plan.triggers:
-        if trigger.inputs is not None and known.get(trigger.id) is (trigger.id in stored):
-            if turn.behaviour.remember == "changes" and trigger.inputs.isdisjoint(changed):
-                continue  # It would do what it did last time: store the same value, or none.
-        known.pop(trigger.id, None)
+    """Run the remember triggers of an agent that may have something to do, in the order of the file."""
+    plan, due, changed = frame.plan, frame.due_triggers, frame.names.unremembered
+    for name in changed:
+        due |= plan.triggers_of_variable.get(name, frozenset())
+    changed.clear()
+    for trigger in [plan.triggers[number] for number in sorted(due)] if due else ():
         try:
-            holds = turn.test(trigger.when, frame.names)
-            if holds:
+            if turn.test(trigger.when, frame.names):
                 _store(turn, frame, trigger)
             else:
-                stored.pop(trigger.id, None)
-            known[trigger.id] = holds
+                frame.state.stored.pop(trigger.id, None)
         except StepError as error:
             # The other triggers still run.
             turn.note("error", error.kind, message=error.message, when=trigger.text)
+        else:
+            if trigger.inputs is not None and turn.behaviour.remember == "changes":
+                due.discard(trigger.number)
 
 
 def _store(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> None:
@@ -679,7 +688,7 @@ def _store(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> None:
         return
     value = turn.value(trigger.value, frame.names)
     stored[trigger.id] = digest
-    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (stored, trigger.id))
+    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (frame, trigger))
 
 
 def _timeless_value(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> Any:

@@ -214,6 +214,8 @@ class ModelVariable(msgspec.Struct, frozen=True, kw_only=True):
 class TriggerPlan(msgspec.Struct, frozen=True):
     """A remember trigger."""
 
+    number: int
+    """Its position in the file."""
     id: str
     """Identifies the trigger in the state of a session; depends on what is stored, not on its position in the file."""
     when: Expression
@@ -380,9 +382,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {name: frozenset(rule.number for rule in self.rules if name in rule.inputs) for name in names}
 
     @cached_property
-    def watched(self) -> frozenset[str]:
+    def triggers_of_variable(self) -> Mapping[str, frozenset[int]]:
+        """The numbers of the triggers that read each variable, by its name, if they depend on variables alone."""
+        names = frozenset[str]().union(*(one.inputs or () for one in self.triggers))
+        return {name: frozenset(one.number for one in self.triggers if name in (one.inputs or ())) for name in names}
+
+    @cached_property
+    def names_read(self) -> frozenset[str]:
         """The variables that rules and triggers read."""
-        return frozenset(self.rules_of_variable).union(*(one.inputs for one in self.triggers if one.inputs))
+        return frozenset((*self.rules_of_variable, *self.triggers_of_variable))
 
     @cached_property
     def rule_numbers(self) -> frozenset[int]:
