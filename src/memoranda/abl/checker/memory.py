@@ -318,10 +318,11 @@ _SCOPES: dict[MemoryScope, Scope] = {
 def _check_internal(whole: Outline, diagnostics: Diagnostics) -> None:
     """Report paths that only the runtime can write: each write would be refused."""
     memory = whole.document.memory
-    written = [(fact.path, fact.scope) for fact in memory.persistent if fact.access != "read"] if memory else []
-    stored = [write.path for write in whole.writes if write.by == "STORE"]
-    written += [(path, scope_of(path.text)) for path in stored if whole.fact(path.text) is None]
-    for path, scope in written:
+    facts = {fact.path.text: fact for fact in memory.persistent} if memory else {}
+    declared = [fact.path for fact in facts.values() if fact.access != "read"]
+    stored = [write.path for write in whole.writes if write.by == "STORE" and whole.fact(write.path.text) is None]
+    for path in (*declared, *stored):
+        scope = facts[path.text].scope if path.text in facts else scope_of(path.text)
         internal = find_internal(_SCOPES[scope], key_of(path.text))
         if internal is not None:
             message = f"{quote(path.text)} is internal: only {internal.writer} can write it"
