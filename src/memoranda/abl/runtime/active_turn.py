@@ -294,6 +294,47 @@ class Departure(msgspec.Struct, frozen=True):
 class ActiveTurn:
     """Everything that one turn uses and produces."""
 
+    # With slots, since an object with more than thirty attributes is slower to read.
+    __slots__ = (
+        "_rule_checks",
+        "answered",
+        "ask_again",
+        "behaviour",
+        "blocked",
+        "consulting",
+        "deadline",
+        "departure",
+        "escalation",
+        "frame",
+        "frames",
+        "fresh",
+        "given_results",
+        "happened",
+        "hidden",
+        "in_hook",
+        "judged",
+        "messages",
+        "moved",
+        "opening",
+        "past",
+        "paused",
+        "question_from",
+        "reasked",
+        "record",
+        "replay",
+        "reread",
+        "resting",
+        "retried",
+        "run",
+        "session",
+        "steps_of_digression",
+        "taken",
+        "team",
+        "text",
+        "transitions",
+        "waited_at",
+    )
+
     def __init__(
         self,
         session: SessionState,

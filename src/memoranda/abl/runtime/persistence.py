@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import compress
 from typing import Any, cast
 
 import msgspec
@@ -138,9 +137,12 @@ def _mark_saved(turn: ActiveTurn, facts: SessionFacts) -> None:
 def _variables_to_save(frame: Frame) -> dict[str, Any]:
     """Return the variables to save, by their keys; those that repeat a result or a fact are restored with it."""
     restored = frame.derived.union(frame.state.notes.injected)
-    names, prefix = frame.names, frame.prefix
-    kept = compress(names.items(), map(frame.plan.keeps.__getitem__, names))
-    return {prefix + name: value for name, value in kept if value is not None and name not in restored}
+    keeps, prefix = frame.plan.keeps, frame.prefix
+    return {
+        prefix + name: value
+        for name, value in frame.names.items()
+        if value is not None and keeps[name] and name not in restored
+    }
 
 
 def _encode_within(turn: ActiveTurn, most: int) -> bytes:
@@ -201,8 +203,8 @@ def freeze(turn: ActiveTurn) -> None:
     variables: dict[str, Any] = {}
     for frame in turn.all_frames():
         names = frame.names
-        saved = filter(names.__contains__, (*_SAVED_NAMES, *frame.state.notes.injected))
-        frame.state.names = {name: names[name] for name in saved if names[name] is not None}
+        saved = (*_SAVED_NAMES, *frame.state.notes.injected)
+        frame.state.names = {name: names[name] for name in saved if name in names and names[name] is not None}
         frame.state.key = frame.key
         variables.update(_variables_to_save(frame))
     turn.session.vars = variables
