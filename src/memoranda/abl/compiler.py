@@ -479,7 +479,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
         digressions=compile_interruptions(to, node.digressions),
         on_error=compile_errors(to, node.on_error),
         then=to.branches(node.then),
-        fields=_gathered_fields(actions),
+        fields=_fields_of_actions(actions),
         max_attempts=node.max_attempts,
         on_exhausted=to.transition(node.on_exhausted) if node.on_exhausted else None,
     )
@@ -543,11 +543,11 @@ def main_step(to: Compiler) -> StepPlan:
         digressions=(),
         on_error=(),
         then=(),
-        fields=_gathered_fields(actions),
+        fields=_fields_of_actions(actions),
     )
 
 
-def _gathered_fields(actions: Iterable[Do]) -> tuple[FieldPlan, ...]:
+def _fields_of_actions(actions: Iterable[Do]) -> tuple[FieldPlan, ...]:
     return tuple(field for action in actions if isinstance(action, GatherAction) for field in action.fields)
 
 

@@ -147,7 +147,7 @@ class Reads(Protocol):
         """Return the value at a path, or its default."""
         ...
 
-    def granted(self, path: str) -> tuple[Persistent, Path] | None:
+    def find_grant(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the fact that another agent granted at or above a path, and the rest of the path."""
         ...
 
@@ -206,7 +206,7 @@ class Declarations:
             return len(path) - len(rest), _fact_reader(variable)
         if path[0] not in PREFIXES or len(path) < 2 or ".".join(path[:2]) in SYSTEM_PATHS:
             return None
-        return 2, _undeclared_reader(path[0], path[1])
+        return 2, _session_or_fact_reader(path[0], path[1])
 
 
 def _persistent(variable: PersistentVariable, compile: Callable[[Any], Expression | None]) -> Persistent:
@@ -249,14 +249,14 @@ def _fact_reader(variable: Persistent) -> Closure:
     return read
 
 
-def _undeclared_reader(head: str, name: str) -> Closure:
+def _session_or_fact_reader(head: str, name: str) -> Closure:
     """Read an undeclared path: a variable of the session, else the fact of that name."""
     path = f"{head}.{name}"
     remembered = _fact_reader(Persistent(path, PREFIXES[head], name, declared=False))
 
     def read(names: Names, run: ExpressionRun) -> Any:
         facts: Reads | None = names.get(FACTS)
-        if facts is not None and facts.granted(path) is not None:
+        if facts is not None and facts.find_grant(path) is not None:
             return remembered(names, run)
         held = names.get(head)
         value: Any = cast("dict[str, Any]", held).get(name, MISSING) if type(held) is dict else MISSING

@@ -196,7 +196,7 @@ class Frame:
         masks = self.plan.masks
         if masks:
             values = {path: masks[path].show(value) if path in masks else value for path, value in values.items()}
-        facts = {path: self.plan.declarations.find(path) or self.facts.granted(path) for path in values}
+        facts = {path: self.plan.declarations.find(path) or self.facts.find_grant(path) for path in values}
         hidden = {path for path, found in facts.items() if found is not None and found[0].sensitive}
         inside = self.sensitive_paths() if any(type(value) is dict for value in values.values()) else ()
         return {

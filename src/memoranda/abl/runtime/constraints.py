@@ -237,7 +237,7 @@ def _lead_to(turn: ActiveTurn, rule: RulePlan, target: Transition, call: CallArg
     state = turn.frame.state
     name = target.name if target.kind == "step" else state.step or turn.frame.plan.entry or ""
     state.remedies[rule.number] = Remedy(name, call.tool if call else "")
-    asked = _gathered(turn, name)
+    asked = _field_names(turn, name)
     known = [field for field in asked if turn.frame.names.get(field) is not None]
     read = [field for field in known if field in rule.inputs]
     turn.ask_again = read or (known if known == asked else [])
@@ -245,7 +245,7 @@ def _lead_to(turn: ActiveTurn, rule: RulePlan, target: Transition, call: CallArg
     return target
 
 
-def _gathered(turn: ActiveTurn, step: str | None) -> list[str]:
+def _field_names(turn: ActiveTurn, step: str | None) -> list[str]:
     """Return the names of the fields that a step gathers."""
     plan = turn.frame.plan.steps.get(step) if step is not None else None
     return [field.name for field in plan.fields] if plan is not None else []
@@ -266,7 +266,7 @@ def _halt(turn: ActiveTurn, rule: RulePlan, *, asks: bool) -> None:
         point.restore()
     elif state.step is None and not state.stack and state.path:
         *state.path, state.step = state.path
-    here = _gathered(turn, state.step)
+    here = _field_names(turn, state.step)
     read = [name for name in frame.plan.fields if name in rule.inputs]
     missing = [name for name in read if frame.names.get(name) is None]
     again = [name for name in read if name not in missing]

@@ -159,7 +159,7 @@ class SessionFacts:
             fact: Fact | None = self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
             return FactPlace(key, (), fact.value if fact else None, fact)
         names = [name for name, _ in at_or_above(key)]
-        stored = self._stored(scope, [name for name in names if (scope.path, name) not in changed])
+        stored = self._read_facts(scope, [name for name in names if (scope.path, name) not in changed])
         values = {name: changed.get((scope.path, name)) for name in names}
         values.update({name: fact.value for name, fact in stored.items()})
         if values[key] is None:
@@ -171,7 +171,7 @@ class SessionFacts:
                 return FactPlace(slug, tuple(rest.split(".")))
         return FactPlace(key, (), values[key], stored.get(key))
 
-    def _stored(self, scope: Scope, keys: Sequence[str]) -> dict[str, Fact]:
+    def _read_facts(self, scope: Scope, keys: Sequence[str]) -> dict[str, Fact]:
         """Return the facts of these keys, read in one snapshot, by key."""
         gets = [GetFact(scope=scope, key=key, as_of=self.as_of) for key in keys]
         if len(gets) > 1 and not self.memory.may(GetFacts(scope=scope, gets=tuple(gets))):
@@ -325,7 +325,7 @@ class FrameFacts:
         self.refusals: list[dict[str, Any]] = []
         """Refused reads that are not in the trace yet; a refused read gives null, so the trace has to report it."""
 
-    def granted(self, path: str) -> tuple[Persistent, Path] | None:
+    def find_grant(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the fact that was granted at or above a path, as its owner declares it, and the rest of the path."""
         if not self.grants:
             return None
@@ -339,7 +339,7 @@ class FrameFacts:
 
     def _resolve(self, variable: Persistent, below: Path) -> tuple[Persistent, Path]:
         """Return the fact of a path; a grant takes precedence over a path that is not declared."""
-        granted = None if variable.declared else self.granted(".".join((variable.path, *below)))
+        granted = None if variable.declared else self.find_grant(".".join((variable.path, *below)))
         return granted or (variable, below)
 
     def grant(self, path: str, access: Access, named: tuple[Persistent, Path] | None) -> PathGrant:
@@ -357,7 +357,7 @@ class FrameFacts:
 
     def write_only_keys(self, scope: Scope) -> set[str]:
         """Return the keys in a scope that this agent may write but not read."""
-        granted = [found[0] for path in self.grants if (found := self.granted(path)) is not None and not found[1]]
+        granted = [found[0] for path in self.grants if (found := self.find_grant(path)) is not None and not found[1]]
         known = (*self._declarations.persistent.values(), *granted)
         return {one.key for one in known if one.access == "write" and self.session.scope(one) == scope}
 
@@ -386,7 +386,7 @@ class FrameFacts:
 
     def _is_withheld(self, variable: Persistent) -> bool:
         """Say whether a path is neither declared by the agent nor granted by the one that handed over with grants."""
-        return bool(self.grants) and not variable.declared and self.granted(variable.path) is None
+        return bool(self.grants) and not variable.declared and self.find_grant(variable.path) is None
 
     def _read_fact(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
         if self._is_withheld(variable):
