@@ -128,7 +128,7 @@ def _diagnose_scripts(text: str, name: str, tools: str | None) -> Said:
     from memoranda.workflow.scripts.file import read_scripts as read_tests
 
     try:
-        if tested_language(Path(name), text) == "workflow":
+        if language_under_test(Path(name), text) == "workflow":
             read_tests(text, name=name)
         else:
             read_scripts(text, name=name)
@@ -273,7 +273,7 @@ class _Tests(NamedTuple):
     """None for a machine, which contains its tests."""
 
 
-def tested_language(file: Path, text: str) -> Tested | None:
+def language_under_test(file: Path, text: str) -> Tested | None:
     """Return what a file tests: the agent or workflow that it names or that is next to it; None if there is neither."""
     from memoranda.lang.diagnostics import Diagnostics
     from memoranda.lang.scripts import programs_beside
@@ -321,7 +321,7 @@ def _find(name: str, kind: Kind) -> _Tests:
         file, wanted = scripts_beside(Path(name)), "workflow"
     if not file.is_file():
         return _Tests(str(file), wanted or "agent")  # reading it raises the error
-    found = tested_language(file, read_file(str(file)))
+    found = language_under_test(file, read_file(str(file)))
     if wanted is not None and found not in (wanted, None):
         message = f"the tests in {quote(str(file))} are those of the {found} that it names, not of {quote(name)}"
         raise UsageError(message, hint=f"Test that {found}, or use a test file for each of them", path=name)
