@@ -174,7 +174,8 @@ class Frame:
 
     def unsettle_rules(self) -> set[int]:
         """Return the rules that read variables which changed since the last check, and let them be checked again."""
-        changed, found = self.names.changed, set[int]()
+        changed = self.names.changed
+        found: set[int] = set()
         if changed:
             rules_of_variable = self.plan.rules_of_variable
             for name in changed:

@@ -218,9 +218,11 @@ def _take_values(turn: ActiveTurn) -> None:
         number, place = state.stack[-1]
         action = turn.frame.plan.blocks[number].actions[place]
         gather = action if isinstance(action, GatherAction) else None
-    # Before the GATHER takes values, which removes its fields from `again`.
-    own = {field.name for field in gather.fields} if gather is not None and state.again else set[str]()
-    elsewhere = [name for name in state.again if name not in own and name in turn.frame.plan.fields]
+    elsewhere: list[str] = []
+    if state.again:
+        # Before the GATHER takes values, which removes its fields from `again`.
+        own = [field.name for field in gather.fields] if gather is not None else []
+        elsewhere = [name for name in state.again if name not in own and name in turn.frame.plan.fields]
     taken = gather is not None and gather.take(turn)
     if elsewhere and not taken and (state.wait != "reasoning" or turn.frame.member.model is None):
         taken = _take_elsewhere(turn, elsewhere)
