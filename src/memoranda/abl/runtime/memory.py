@@ -492,7 +492,7 @@ class FrameFacts:
         scope = self._writable(turn, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
-        # A fact that is no field of a record, and is replaced or removed as a whole, depends on nothing.
+        # A field of a record and an item of a list are merged into what is stored; anything else replaces it unread.
         whole = "." not in variable.key and not below and kind != "append"
         found = place if whole else None
         if place is None:
