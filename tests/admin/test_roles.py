@@ -11,7 +11,7 @@ from litestar.routes import HTTPRoute
 import memoranda
 from memoranda.server.admin.app import create_pages
 from memoranda.server.admin.sessions import ENTRANCE
-from memoranda.server.auth.principals import failed_attempts
+from memoranda.server.auth.principals import attempt_counter
 from memoranda.server.programs import Programs
 from memoranda.server.settings import Settings
 
@@ -77,7 +77,7 @@ def filled(house: Any) -> Any:
 
 def test_every_route_that_changes_something_is_among_those_tried_here(filled: Any) -> None:
     with memoranda.open(":memory:") as memory:
-        pages = create_pages(Settings(), memory, Programs(memory), failed_attempts(Settings()))
+        pages = create_pages(Settings(), memory, Programs(memory), attempt_counter(Settings()))
     handlers = [
         (route.path.removeprefix("/admin"), handler)
         for route in pages.routes

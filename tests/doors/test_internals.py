@@ -18,7 +18,7 @@ from memoranda.agent.models import Ask, Reply
 from memoranda.api.scoped import ScopedMemory
 from memoranda.chat import Agent, chat, list_conversations, read_conversation
 from memoranda.errors import InvalidKey, NotFound
-from memoranda.model.internals import INTERNALS, Internal, is_internal
+from memoranda.model.names import INTERNALS, Internal, is_internal
 from memoranda.sleep import run_due, settle, sleep_jobs
 from memoranda.workflow.threads import current_thread
 

@@ -1,4 +1,9 @@
-"""Load, check and parse agents; start and resume their sessions. The functions of `memoranda.abl`."""
+"""The functions of `memoranda.abl`: load, check and parse agents, start and resume their sessions.
+
+`load` reads a file, checks and compiles each agent in it, gives each its tools and its model, and lets them know one
+another. An `Agent` then starts sessions. A session refers to its agents by name and digest, and the texts of agents are
+stored when the first session starts, so that `resume` works in a process that has not loaded them.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +116,7 @@ class Agent(program.Program[Plan, Kit]):
         )
         self._member = TeamMember(compiled.plan, toolbox, kit.model)
         super().__init__(compiled, kit, memory=memory, file=file)
-        self._note_records()
+        self._add_diagnostics(self._check_definitions)
 
     @classmethod
     def compile(cls, text: str, file: str, kit: Kit, *, name: str | None = None, stored: bool = False) -> CompiledAgent:
@@ -187,32 +192,35 @@ class Agent(program.Program[Plan, Kit]):
         """Replay the turns of a session without tools, models or writes."""
         return self.resume(id).replay()
 
-    def _note_unknown_agents(self) -> None:
+    def _setting(self) -> Setting:
+        """Return what its sessions work with: the memory, and the agents that were loaded together."""
+        team = {name: agent._member for name, agent in self._peers.items()}
+        return Setting(self._memory, team, self.behaviour, self._awake)
+
+    # diagnostics that need more than the text
+
+    def _add_diagnostics(self, check: Callable[[Diagnostics], None]) -> None:
+        diagnostics = Diagnostics(Source(self.file, self.plan.source))
+        check(diagnostics)
+        self.diagnostics = (*self.diagnostics, *diagnostics.sorted())
+
+    def _check_handoffs(self, diagnostics: Diagnostics) -> None:
         """Warn about agents that a rule or a step hands over to and that are neither declared nor loaded."""
-        document, diagnostics = self.document, Diagnostics(Source(self.file, self.plan.source))
-        known = [*(handoff.to.text for handoff in document.handoffs), *self._peers]
-        for name in handoff_targets(document):
+        known = [*(handoff.to.text for handoff in self.document.handoffs), *self._peers]
+        for name in handoff_targets(self.document):
             if name.text not in known:
                 hint = did_you_mean(
                     name.text, known, otherwise="Declare it below `HANDOFF`, or load it with this agent"
                 )
                 message = f"the agent {quote(name.text)} is neither declared in `HANDOFF` nor loaded"
                 diagnostics.warning("unknown_agent", message, name.span, hint=hint)
-        self.diagnostics = (*self.diagnostics, *diagnostics.sorted())
 
-    def _note_records(self) -> None:
+    def _check_definitions(self, diagnostics: Diagnostics) -> None:
         """Warn about persistent paths that contradict a memory definition, if the definitions may be read."""
-        memory = self._memory
-        effect = ReadDefinitions(scope=Scope(memory.tenant))
-        if self.document.memory is None or not self.document.memory.persistent or not memory.may(effect):
+        effect = ReadDefinitions(scope=Scope(self._memory.tenant))
+        if self.document.memory is None or not self.document.memory.persistent or not self._memory.may(effect):
             return
-        diagnostics = Diagnostics(Source(self.file, self.plan.source))
-        check_records(self.document, memory.perform(effect), diagnostics)
-        self.diagnostics = (*self.diagnostics, *diagnostics.sorted())
-
-    def _setting(self) -> Setting:
-        team = {name: agent._member for name, agent in self._peers.items()}
-        return Setting(self._memory, team, self.behaviour, self._awake)
+        check_records(self.document, self._memory.perform(effect), diagnostics)
 
     def _store_sources(self) -> None:
         """Store the texts of the agents, once, so that sessions can be resumed where they are not loaded."""
@@ -232,14 +240,6 @@ class Agent(program.Program[Plan, Kit]):
         self._text_stored = True
 
 
-def _check_model(document: Document, kit: Kit, diagnostics: Diagnostics) -> None:
-    """Warn about an agent that only a model could drive, and that has none."""
-    if document.flow is None and document.gather is None and kit.model is None:
-        message = "the agent has neither a FLOW nor a GATHER, so only a model can answer, and it has none"
-        span = document.name.span if document.name else document.span
-        diagnostics.warning("no_model", message, span, hint="Load it with a model, or write a FLOW")
-
-
 def start_fixture(
     agent: Agent,
     *,
@@ -256,22 +256,7 @@ def start_fixture(
     return start(user=user, project=project, id=None, tree=tree, vars=vars)
 
 
-def source_location(tenant: str, name: str, digest: str) -> tuple[Scope, str]:
-    """Return the scope and key of the stored text of an agent."""
-    return Scope.of(tenant=tenant, agent=name), f"abl.sources.{digest}"
-
-
-_loaded: weakref.WeakKeyDictionary[Memory, dict[str, Agent]] = weakref.WeakKeyDictionary()
-
-
-def register(memory: Memory, agent: Agent) -> None:
-    """Let sessions on this memory be resumed without passing their agent."""
-    _loaded.setdefault(memory, {})[agent.name] = agent
-
-
-def find_registered(memory: Memory, name: str) -> Agent | None:
-    """Return the agent of this name that was loaded with a memory, or None."""
-    return _loaded.get(memory, {}).get(name)
+# --- load ---------------------------------------------------------------------------------------------------------
 
 
 def load(
@@ -306,15 +291,15 @@ def load(
     ...     agent.start(user="ada").opening.messages
     ['Good evening.']
     """
-    kit = _kit(tools, secrets, model, behaviour, egress)
+    kit = _make_kit(tools, secrets, model, behaviour, egress)
     team: list[Agent] = []
     for one in agents:
-        team.extend([one] if isinstance(one, Agent) else _compile_file(one, kit, memory))
-    agent, *others = _compile_file(source, kit, memory)
+        team.extend([one] if isinstance(one, Agent) else _agents_in(one, kit, memory))
+    agent, *others = _agents_in(source, kit, memory)
     agent.meet([*team, *others])
     for other in others:
         other.meet([agent, *team, *others])
-    agent._note_unknown_agents()  # pyright: ignore[reportPrivateUsage]  # the same module
+    agent._add_diagnostics(agent._check_handoffs)  # pyright: ignore[reportPrivateUsage]  # the same module
     register(memory, agent)
     return agent
 
@@ -322,7 +307,7 @@ def load(
 _NAME_OF_AGENT = re.compile(r"^(?:AGENT|SUPERVISOR)[ \t]*:", re.MULTILINE | re.IGNORECASE)
 
 
-def _compile_file(source: str | os.PathLike[str], kit: Kit, memory: Memory) -> list[Agent]:
+def _agents_in(source: str | os.PathLike[str], kit: Kit, memory: Memory) -> list[Agent]:
     """Compile the agents of a file, the first of which is the one that the file is about."""
     file, text = read_text(source, endings=Agent.ENDINGS, name=Agent.UNNAMED)
     starts = [found.start() for found in _NAME_OF_AGENT.finditer(text)] if not file.endswith((".yaml", ".yml")) else []
@@ -334,7 +319,7 @@ def _compile_file(source: str | os.PathLike[str], kit: Kit, memory: Memory) -> l
     return [Agent(Agent.compile(part, file, kit), kit, memory=memory, file=file) for part in parts]
 
 
-def _kit(
+def _make_kit(
     tools: Tools, secrets: Mapping[str, str] | None, model: Any, behaviour: Behaviour, egress: Iterable[str] | None
 ) -> Kit:
     return Kit(
@@ -352,6 +337,30 @@ def _connect_model(model: Any) -> Model | None:
     from memoranda.agent.connection import connect
 
     return connect(model)
+
+
+def _check_model(document: Document, kit: Kit, diagnostics: Diagnostics) -> None:
+    """Warn about an agent that only a model could drive, and that has none."""
+    if document.flow is None and document.gather is None and kit.model is None:
+        message = "the agent has neither a FLOW nor a GATHER, so only a model can answer, and it has none"
+        span = document.name.span if document.name else document.span
+        diagnostics.warning("no_model", message, span, hint="Load it with a model, or write a FLOW")
+
+
+# --- resume, and the stored texts of agents -----------------------------------------------------------------------
+
+
+_loaded: weakref.WeakKeyDictionary[Memory, dict[str, Agent]] = weakref.WeakKeyDictionary()
+
+
+def register(memory: Memory, agent: Agent) -> None:
+    """Let sessions on this memory be resumed without passing their agent."""
+    _loaded.setdefault(memory, {})[agent.name] = agent
+
+
+def find_registered(memory: Memory, name: str) -> Agent | None:
+    """Return the agent of this name that was loaded with a memory, or None."""
+    return _loaded.get(memory, {}).get(name)
 
 
 def resume(
@@ -384,11 +393,20 @@ def resume(
                 hint=Hint("python", "Load it, and pass it as agent=…; the owner of the memory may pass kept_text=True"),
                 expected=state.agents.get(root),
             )
-        found = _load_stored(memory, state.agents, root, _kit(tools, secrets, model, behaviour, egress))
+        found = _load_stored(memory, state.agents, root, _make_kit(tools, secrets, model, behaviour, egress))
     return found.resume(id)
 
 
+def source_location(tenant: str, name: str, digest: str) -> tuple[Scope, str]:
+    """Return the scope and key of the stored text of an agent."""
+    return Scope.of(tenant=tenant, agent=name), f"abl.sources.{digest}"
+
+
 def _load_stored(memory: Memory, agents: Mapping[str, str], root: str, kit: Kit) -> Agent:
+    """Return an agent compiled from its stored text, with all agents that it was loaded with.
+
+    `agents` are their names, each with the digest of its text; a stored text with another digest is not run.
+    """
     team: list[Agent] = []
     for name in (*(name for name in agents if name != root), root):
         scope, key = source_location(memory.tenant, name, agents[name])
@@ -407,6 +425,9 @@ def _load_stored(memory: Memory, agents: Mapping[str, str], root: str, kit: Kit)
         team.append(Agent(Agent.compile(text.source, text.file, kit), kit, memory=memory, file=text.file))
     team[-1].meet(team)
     return team[-1]
+
+
+# --- parse and check ----------------------------------------------------------------------------------------------
 
 
 def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document:

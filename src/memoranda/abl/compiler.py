@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from memoranda.abl import document as abl
+import memoranda.abl.document as abl
 from memoranda.abl.checker.outline import parts_of
 from memoranda.abl.document import Document, Remember
 from memoranda.abl.expression import compiler
@@ -72,6 +72,7 @@ from memoranda.lang.expression.nodes import (
     Index,
     ListOf,
     Logical,
+    Matches,
     Name,
     Node,
     Path,
@@ -140,6 +141,22 @@ class Compiler:
 
         other._resolve = resolve
         return other
+
+    def variables_read(self, *programs: Raw) -> frozenset[str] | None:
+        """Return the variables on which programs depend; None if they depend on anything else.
+
+        Facts, the clock, new ids and matched groups may change although no variable was set.
+        """
+        nodes = [node for raw in programs if (node := self.programs.node(raw)) is not None]
+        paths = {path for node in nodes for path, _ in paths_read(node)}
+        if any(path[0] in compiler.ABL.names or self.declarations.resolve(path) for path in paths):
+            return None
+        while nodes:
+            here = nodes.pop()
+            if isinstance(here, Matches) or (isinstance(here, Call) and compiler.ABL.functions[here.function].uses_run):
+                return None
+            nodes.extend(children(here))
+        return frozenset(path[0] for path in paths)
 
     def optional(self, raw: Raw | None) -> Expression | None:
         """Compile a condition, if there is one that was parsed."""
@@ -462,7 +479,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
         digressions=compile_interruptions(to, node.digressions),
         on_error=compile_errors(to, node.on_error),
         then=to.branches(node.then),
-        fields=_gathered_fields(actions),
+        fields=_fields_of_actions(actions),
         max_attempts=node.max_attempts,
         on_exhausted=to.transition(node.on_exhausted) if node.on_exhausted else None,
     )
@@ -526,11 +543,11 @@ def main_step(to: Compiler) -> StepPlan:
         digressions=(),
         on_error=(),
         then=(),
-        fields=_gathered_fields(actions),
+        fields=_fields_of_actions(actions),
     )
 
 
-def _gathered_fields(actions: Iterable[Do]) -> tuple[FieldPlan, ...]:
+def _fields_of_actions(actions: Iterable[Do]) -> tuple[FieldPlan, ...]:
     return tuple(field for action in actions if isinstance(action, GatherAction) for field in action.fields)
 
 
@@ -674,14 +691,16 @@ def compile_triggers(to: Compiler) -> tuple[TriggerPlan, ...]:
     seen: Counter[str] = Counter()
     return tuple(
         TriggerPlan(
+            number,
             _identity(node, seen),
             to.expression(node.when),
             to.expression(node.value),
             *_target(to, node.target.text),
             parse_duration(node.ttl.text) if node.ttl else None,
             node.when.text,
+            to.variables_read(node.when, node.value),
         )
-        for node in (memory.remember if memory else ())
+        for number, node in enumerate(memory.remember if memory else ())
     )
 
 
@@ -741,6 +760,8 @@ def _rule(to: Compiler, node: abl.Rule, number: int) -> RulePlan:
         failure=_failure(to, node.on_fail, node.condition) if node.on_fail else None,
         paths=paths,
         inputs=frozenset(path[0] for path in paths),
+        settles=to.variables_read(node.condition, *((node.when,) if gate is not None and node.when else ()))
+        is not None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from memoranda.abl import document as abl
+import memoranda.abl.document as abl
 from memoranda.abl.document import Document
 from memoranda.abl.expression.compiler import parse_expression, parse_template
 from memoranda.abl.lines import note_remark, part, top_level_characters, unquote

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import deepcopy
 from datetime import UTC
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from memoranda.abl.replay import Replay
 
 _log = logging.getLogger(__name__)
+_KIND = attrgetter("kind")
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,6 +371,8 @@ class Session:
 
     def _log_warnings(self, turn: ActiveTurn) -> None:
         """Log what the author of the agent should know: warnings, and turns that were stopped."""
+        if LOGGED.isdisjoint(map(_KIND, turn.happened)):
+            return
         for entry in turn.happened:
             if entry.kind in LOGGED:
                 why = entry.detail.get("rule") or entry.detail.get("why")

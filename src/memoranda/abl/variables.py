@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -146,7 +147,7 @@ class Reads(Protocol):
         """Return the value at a path, or its default."""
         ...
 
-    def granted(self, path: str) -> tuple[Persistent, Path] | None:
+    def find_grant(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the fact that another agent granted at or above a path, and the rest of the path."""
         ...
 
@@ -157,11 +158,12 @@ def key_of(path: str) -> str:
     return rest if rest and head in PREFIXES else path
 
 
-def at_or_above(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield a path and its parents, the longest first, each with the rest of the path."""
+@lru_cache(maxsize=1024)
+def at_or_above(path: str) -> tuple[tuple[str, Path], ...]:
+    """Return a path and its parents, the longest first, each with the rest of the path."""
     segments = path.split(".")
-    for count in range(len(segments), 0, -1):
-        yield ".".join(segments[:count]), tuple(segments[count:])
+    counts = range(len(segments), 0, -1)
+    return tuple((".".join(segments[:count]), tuple(segments[count:])) for count in counts)
 
 
 class Declarations:
@@ -204,7 +206,7 @@ class Declarations:
             return len(path) - len(rest), _fact_reader(variable)
         if path[0] not in PREFIXES or len(path) < 2 or ".".join(path[:2]) in SYSTEM_PATHS:
             return None
-        return 2, _undeclared_reader(path[0], path[1])
+        return 2, _session_or_fact_reader(path[0], path[1])
 
 
 def _persistent(variable: PersistentVariable, compile: Callable[[Any], Expression | None]) -> Persistent:
@@ -247,14 +249,14 @@ def _fact_reader(variable: Persistent) -> Closure:
     return read
 
 
-def _undeclared_reader(head: str, name: str) -> Closure:
+def _session_or_fact_reader(head: str, name: str) -> Closure:
     """Read an undeclared path: a variable of the session, else the fact of that name."""
     path = f"{head}.{name}"
     remembered = _fact_reader(Persistent(path, PREFIXES[head], name, declared=False))
 
     def read(names: Names, run: ExpressionRun) -> Any:
         facts: Reads | None = names.get(FACTS)
-        if facts is not None and facts.granted(path) is not None:
+        if facts is not None and facts.find_grant(path) is not None:
             return remembered(names, run)
         held = names.get(head)
         value: Any = cast("dict[str, Any]", held).get(name, MISSING) if type(held) is dict else MISSING

@@ -35,9 +35,8 @@ from memoranda.model.block import (
 )
 from memoranda.model.clock import parse_moment
 from memoranda.model.fact import Fact, Revision
-from memoranda.model.internals import is_block
 from memoranda.model.limits import Limits, check_count
-from memoranda.model.names import check_label
+from memoranda.model.names import check_label, is_block
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode_checked

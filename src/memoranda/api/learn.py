@@ -116,12 +116,12 @@ class _Portion:
         if not new:
             return (), None
         try:
-            found = extract(self._messages, _known(known))
+            found = extract(self._messages, _current_statements(known))
         except ModelError as error:
             return (), error.message
-        return tuple(self._stated(one) for one in found if not new.isdisjoint(one.messages)), None
+        return tuple(self._statement(one) for one in found if not new.isdisjoint(one.messages)), None
 
-    def _stated(self, extracted: Extracted) -> Stated:
+    def _statement(self, extracted: Extracted) -> Stated:
         statement, said = extracted.statement, self._messages[max(extracted.messages)]
         other = said.name if said.name and said.name.casefold() != (self._user or "").casefold() else None
         return Stated(
@@ -137,7 +137,7 @@ class _Portion:
         )
 
 
-def _known(before: KnownBefore) -> list[Known]:
+def _current_statements(before: KnownBefore) -> list[Known]:
     return [Known(str(entry.content), entry.key or "") for entry in before.statements]
 
 

@@ -54,10 +54,9 @@ from memoranda.model.entry import (
 )
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.identifier import Identifier
-from memoranda.model.internals import check_own_key
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
-from memoranda.model.names import check_key, check_label, require_label
+from memoranda.model.names import check_key, check_label, check_own_key, require_label
 from memoranda.model.ref import as_ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote

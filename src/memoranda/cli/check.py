@@ -1,9 +1,14 @@
-"""`memoranda check`, `format` and `test`."""
+"""`memoranda check`, `format` and `test`: the commands for authors of agents, machines and workflows.
+
+All three take files of any language; the ending of a file says which (`cli/programs.py`). A command collects what each
+language reports in one form, the diagnostics of a file or a `Report` of its tests, and prints that. The modules of a
+language are imported where they are used, so that a command loads only the languages it is given.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 from xml.etree import ElementTree
@@ -37,9 +42,11 @@ if TYPE_CHECKING:
     from memoranda.mashin.machine_tests import TestFailure
     from memoranda.workflow.scripts import run
 
-    Said: TypeAlias = tuple[Source, tuple[Diagnostic, ...]]
+    Finding: TypeAlias = tuple[Source, Diagnostic]
 
 app = group()
+
+# --- check ----------------------------------------------------------------------------------------------------------
 
 
 @command(app, "check", example="memoranda check hotel.abl desk.yaml --strict")
@@ -59,23 +66,80 @@ def check(
     kinds: list[Kind] = [require_ending(name, *AGENTS, *SCRIPTS, *MACHINES, *WORKFLOWS) for name in files]
     if "a workflow" not in kinds:
         refuse_options({"--tools": tools}, because=kinds[0], hint="It names the actions of workflows")
-    found = [
-        (source, one)
-        for name, kind in zip(files, kinds, strict=True)
-        for source, said in [_DIAGNOSE[kind](read_file(name), name, tools)]
-        for one in said
-    ]
-    severities = [diagnostic.severity for _, diagnostic in found]
+    findings = [one for name, kind in zip(files, kinds, strict=True) for one in _findings(name, kind, tools)]
+    severities = [diagnostic.severity for _, diagnostic in findings]
     if desk.out.json:
-        desk.out.document([_diagnostic_document(source, diagnostic) for source, diagnostic in found])
+        desk.out.document([_diagnostic_document(source, diagnostic) for source, diagnostic in findings])
     else:
         from memoranda.lang.diagnostics import render
 
-        for source, diagnostic in found:
+        for source, diagnostic in findings:
             desk.out.say(render(diagnostic, source), indent="  ")
         desk.out.say(_summary(files, severities))
     if "error" in severities or (strict and "warning" in severities):
         raise typer.Exit(1)
+
+
+def _findings(name: str, kind: Kind, tools: str | None) -> list[Finding]:
+    """Return the diagnostics of one file, each with the source that it is about."""
+    text = read_file(name)
+    if kind == "a file of tests":
+        return _findings_in_tests(text, name)
+    if kind == "a workflow":
+        from memoranda.cli.run_results import modules_of
+        from memoranda.workflow.actions.base import actions_of
+        from memoranda.workflow.compiler import look
+
+        reading, _, diagnostics, _ = look(text, name, actions_of(modules_of(tools)))
+    elif kind == "a machine":
+        from memoranda.mashin.checker import check_source as check_machine
+
+        reading, _, diagnostics = check_machine(text, name=name)
+    else:
+        from memoranda.abl.checker.check import check_source as check_agent
+
+        reading, _, diagnostics = check_agent(text, name=name)
+    return [(reading.source, diagnostic) for diagnostic in diagnostics]
+
+
+def _findings_in_tests(text: str, name: str) -> list[Finding]:
+    from memoranda.abl.scripts import read_scripts as read_agent_tests
+    from memoranda.lang.source import Source
+    from memoranda.workflow.scripts.file import read_scripts as read_workflow_tests
+
+    read = read_workflow_tests if language_under_test(Path(name), text) == "workflow" else read_agent_tests
+    try:
+        read(text, name=name)
+    except SourceError as error:
+        return [(Source(name, text), diagnostic) for diagnostic in error.diagnostics]
+    return []
+
+
+def _diagnostic_document(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
+    place, end = source.position(diagnostic.span.start), source.position(diagnostic.span.end)
+    return {
+        "file": source.name,
+        "line": place.line,
+        "column": place.column,
+        "end_line": end.line,
+        "end_column": end.column,
+        "severity": diagnostic.severity,
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
+        # Only values of YAML have one, and programs that read this like to find the same fields everywhere.
+        "path": getattr(diagnostic, "path", ""),
+    }
+
+
+def _summary(files: list[str], severities: list[str]) -> str:
+    counted = [
+        formats.count(severities.count(kind), kind) for kind in ("error", "warning", "note") if kind in severities
+    ]
+    return f"{formats.count(len(files), 'file')}: {', '.join(counted) or 'no problems'}"
+
+
+# --- format ---------------------------------------------------------------------------------------------------------
 
 
 @command(app, "format", example="memoranda format hotel.abl --check")
@@ -112,106 +176,38 @@ def format(
         raise typer.Exit(1)
 
 
-# diagnostics of a file
-
-
-def _diagnose_agent(text: str, name: str, tools: str | None) -> Said:
-    from memoranda.abl.checker.check import check_source
-
-    reading, _, said = check_source(text, name=name)
-    return reading.source, said
-
-
-def _diagnose_scripts(text: str, name: str, tools: str | None) -> Said:
-    from memoranda.abl.scripts import read_scripts
-    from memoranda.lang.source import Source
-    from memoranda.workflow.scripts.file import read_scripts as read_tests
-
-    try:
-        if tested_language(Path(name), text) == "workflow":
-            read_tests(text, name=name)
-        else:
-            read_scripts(text, name=name)
-    except SourceError as error:
-        return Source(name, text), error.diagnostics
-    return Source(name, text), ()
-
-
-def _diagnose_machine(text: str, name: str, tools: str | None) -> Said:
-    from memoranda.mashin.checker import check_source
-
-    reading, _, said = check_source(text, name=name)
-    return reading.source, said
-
-
-def _diagnose_workflow(text: str, name: str, tools: str | None) -> Said:
-    from memoranda.cli.run_results import modules_of
-    from memoranda.workflow.actions.base import actions_of
-    from memoranda.workflow.compiler import look
-
-    reading, _, said, _ = look(text, name, actions_of(modules_of(tools)))
-    return reading.source, said
-
-
-_DIAGNOSE: dict[Kind, Callable[[str, str, str | None], Said]] = {
-    "an agent": _diagnose_agent,
-    "a file of tests": _diagnose_scripts,
-    "a machine": _diagnose_machine,
-    "a workflow": _diagnose_workflow,
-}
-
-
 def _canonical(name: str, text: str) -> str:
     if name.endswith(MACHINES):
         from memoranda.mashin.formatter import format_text as format_machine
 
         return format_machine(text, name=name)
-    from memoranda.abl.formatter import format_text
+    from memoranda.abl.formatter import format_text as format_agent
 
-    return format_text(text, name=name)
-
-
-def _diagnostic_document(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
-    place, end = source.position(diagnostic.span.start), source.position(diagnostic.span.end)
-    return {
-        "file": source.name,
-        "line": place.line,
-        "column": place.column,
-        "end_line": end.line,
-        "end_column": end.column,
-        "severity": diagnostic.severity,
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        "hint": diagnostic.hint,
-        # Only values of YAML have one, and programs that read this like to find the same fields everywhere.
-        "path": getattr(diagnostic, "path", ""),
-    }
+    return format_agent(text, name=name)
 
 
-def _summary(files: list[str], severities: list[str]) -> str:
-    counted = [
-        formats.count(severities.count(kind), kind) for kind in ("error", "warning", "note") if kind in severities
-    ]
-    return f"{formats.count(len(files), 'file')}: {', '.join(counted) or 'no problems'}"
+# --- test -----------------------------------------------------------------------------------------------------------
 
-
-Tested = Literal["agent", "workflow"]
-_KEYS: dict[str, Tested] = {
+Language = Literal["agent", "workflow"]
+"""The languages whose tests are in files of their own; a machine contains its tests."""
+_LANGUAGE_OF_KEY: dict[str, Language] = {
     **dict.fromkeys(("agent", "agents", "tools"), "agent"),
     **dict.fromkeys(("workflow", "workflows", "actions", "servers", "definitions"), "workflow"),
 }
 """Keys that only tests of agents, or only tests of workflows have."""
-_NAMES = ("expected  ", "got  ", "hint  ", "trace  ")
+_LABELS = ("expected  ", "got  ", "hint  ", "trace  ")
 """Starts of the lines that explain a failure; continuation lines align with their text."""
 
 
 class Case(NamedTuple):
-    """One test of any language: its failure for `--json`, and as text."""
+    """One test of any language."""
 
     name: str
     line: int
     failure: Any
-    told: str | None
+    """Why it failed, as `--json` prints it."""
+    explanation: str | None
+    """The same as text; None for a test that passed."""
 
 
 class Report(NamedTuple):
@@ -248,7 +244,7 @@ def test(
     if junit is not None:
         write_junit(junit, reports)
     _show(desk, reports)
-    if any(case.told is not None for report in reports for case in report.cases):
+    if any(case.explanation is not None for report in reports for case in report.cases):
         raise typer.Exit(1)
 
 
@@ -269,11 +265,11 @@ class _Tests(NamedTuple):
     """A file with tests, and the kind of program that is tested."""
 
     file: str
-    tested: Tested | None
+    language: Language | None
     """None for a machine, which contains its tests."""
 
 
-def tested_language(file: Path, text: str) -> Tested | None:
+def language_under_test(file: Path, text: str) -> Language | None:
     """Return what a file tests: the agent or workflow that it names or that is next to it; None if there is neither."""
     from memoranda.lang.diagnostics import Diagnostics
     from memoranda.lang.scripts import programs_beside
@@ -283,7 +279,7 @@ def tested_language(file: Path, text: str) -> Tested | None:
     source = Source(str(file), text)
     root = compose(source, Diagnostics(source), partial=True)
     keys = [key.scalar or "" for key, _ in (root.entries or () if root is not None else ())]
-    named: dict[Tested, str] = {tested: key for key in keys if (tested := _KEYS.get(key))}
+    named: dict[Language, str] = {language: key for key in keys if (language := _LANGUAGE_OF_KEY.get(key))}
     if len(named) > 1:
         raise UsageError(
             f"{quote(str(file))} says {quote(named['agent'])} as for an agent and {quote(named['workflow'])} as for a "
@@ -321,7 +317,7 @@ def _find(name: str, kind: Kind) -> _Tests:
         file, wanted = scripts_beside(Path(name)), "workflow"
     if not file.is_file():
         return _Tests(str(file), wanted or "agent")  # reading it raises the error
-    found = tested_language(file, read_file(str(file)))
+    found = language_under_test(file, read_file(str(file)))
     if wanted is not None and found not in (wanted, None):
         message = f"the tests in {quote(str(file))} are those of the {found} that it names, not of {quote(name)}"
         raise UsageError(message, hint=f"Test that {found}, or use a test file for each of them", path=name)
@@ -335,38 +331,35 @@ def _find(name: str, kind: Kind) -> _Tests:
 
 
 def _run(tests: _Tests, *, tools: str | None, model: str | None, machines: list[str]) -> Report:
-    if tests.tested is None:
-        return _verify_machine(tests.file, machines)
-    if tests.tested == "agent":
-        from memoranda.abl.scripts import run_scripts
+    if tests.language is None:
+        return _run_machine_tests(tests.file, machines)
+    if tests.language == "agent":
+        from memoranda.abl.scripts import run_scripts as run_agent_tests
 
-        talked = run_scripts(Path(tests.file), tools=tools, model=model)
-        told = [
-            Case(*_about(case), case.failure and _agent_failure(talked.path, case.failure)) for case in talked.cases
-        ]
-        return Report(talked.path, told)
-    from memoranda.workflow.scripts.run import run_scripts as run_workflow_scripts
+        agent = run_agent_tests(Path(tests.file), tools=tools, model=model)
+        return _report(agent.path, agent.cases, lambda case: _agent_failure(agent.path, case.failure))
+    from memoranda.workflow.scripts.run import run_scripts as run_workflow_tests
 
-    done = run_workflow_scripts(Path(tests.file), actions=tools, model=model)
-    told = [Case(*_about(case), case.failure and _workflow_failure(done.path, case.failure)) for case in done.cases]
-    return Report(done.path, told)
+    workflow = run_workflow_tests(Path(tests.file), actions=tools, model=model)
+    return _report(workflow.path, workflow.cases, lambda case: _workflow_failure(workflow.path, case.failure))
 
 
-def _verify_machine(name: str, machines: list[str]) -> Report:
+def _run_machine_tests(name: str, machines: list[str]) -> Report:
     from memoranda.api.memory import open as open_memory
     from memoranda.mashin.loader import load
 
     require_files([name], *MACHINES)
     with open_memory(":memory:") as memory:
         report = load(Path(name), memory=memory, machines=[Path(one) for one in machines]).test()
-    cases = [
-        Case(*_about(case), case.failure and _machine_failure(name, case.line, case.failure)) for case in report.cases
-    ]
-    return Report(name, cases)
+    return _report(name, report.cases, lambda case: _machine_failure(name, case.line, case.failure))
 
 
-def _about(case: Any) -> tuple[str, int, Any]:
-    return case.name, case.line, case.failure
+def _report(file: str, cases: Iterable[Any], explain: Callable[[Any], str]) -> Report:
+    """Return the tests of a file, whose cases have a form of their own in each language, in one form."""
+    return Report(
+        file,
+        [Case(case.name, case.line, case.failure, explain(case) if case.failure else None) for case in cases],
+    )
 
 
 # what is printed
@@ -374,31 +367,31 @@ def _about(case: Any) -> tuple[str, int, Any]:
 
 def _show(desk: Desk, reports: Sequence[Report]) -> None:
     cases = [(report, case) for report in reports for case in report.cases]
-    failed = sum(case.told is not None for _, case in cases)
+    failed = sum(case.explanation is not None for _, case in cases)
     passed = len(cases) - failed
     if desk.out.json:
-        told = [_case_document(report, case) for report, case in cases]
-        return desk.out.document({"passed": passed, "failed": failed, "cases": told})
+        documents = [_case_document(report, case) for report, case in cases]
+        return desk.out.document({"passed": passed, "failed": failed, "cases": documents})
     for report in reports:
         desk.out.say(report.file)
         for case in report.cases:
-            desk.out.say(f"  {'ok    ' if case.told is None else 'FAILED'}  {case.name}", indent=" " * 8)
-            if case.told is not None:
-                for line in _indent(case.told, " " * 10).splitlines():
-                    desk.out.say(line, indent=" " * 10 if line.lstrip().startswith(_NAMES) else "")
+            desk.out.say(f"  {'ok    ' if case.explanation is None else 'FAILED'}  {case.name}", indent=" " * 8)
+            if case.explanation is not None:
+                for line in _indent(case.explanation, " " * 10).splitlines():
+                    desk.out.say(line, indent=" " * 10 if line.lstrip().startswith(_LABELS) else "")
         if not report.cases:
             desk.out.say("  (no tests)")
     desk.out.say(f"{formats.count(passed, 'test')} passed" + (f", {failed:,} failed" if failed else ""))
 
 
 def _case_document(report: Report, case: Case) -> dict[str, Any]:
-    passed = case.told is None
+    passed = case.explanation is None
     return {"file": report.file, "name": case.name, "line": case.line, "passed": passed, "failure": case.failure}
 
 
 def _agent_failure(path: str, failure: scripts.Failure) -> str:
     said = "before anything was said" if failure.said is None else f"after `{failure.said}`"
-    parts = [f"{path}:{failure.line}: {said}", _case_name("expected", failure.expected), _case_name("got", failure.got)]
+    parts = [f"{path}:{failure.line}: {said}", _label("expected", failure.expected), _label("got", failure.got)]
     return "\n".join([*parts, *_background(failure.hint, failure.trace)])
 
 
@@ -408,24 +401,24 @@ def _workflow_failure(path: str, failure: run.Failure) -> str:
     for one in failure.mismatches:
         parts += [
             f"{path}:{one.line}: {after}: {one.path}",
-            _case_name("expected", one.expected),
-            _case_name("got", one.got),
+            _label("expected", one.expected),
+            _label("got", one.got),
         ]
     return "\n".join([*parts, *_background(failure.hint, failure.trace)])
 
 
 def _background(hint: str, trace: str) -> list[str]:
-    return [_case_name(name, text) for name, text in (("hint", hint), ("trace", trace)) if text]
+    return [_label(name, text) for name, text in (("hint", hint), ("trace", trace)) if text]
 
 
 def _machine_failure(path: str, line: int, failure: TestFailure) -> str:
     parts = [f"{path}:{line}: {failure.reason}"]
     for one in failure.diff:
-        both = [_case_name("expected", _json(one.expected)), _case_name("got", _json(one.got))]
+        both = [_label("expected", _json(one.expected)), _label("got", _json(one.got))]
         parts += [one.path, _indent("\n".join(both), "  ")]
     hint = failure.error.details.get("hint") if failure.error else None
     if hint:
-        parts.append(_case_name("hint", str(hint)))
+        parts.append(_label("hint", str(hint)))
     return "\n".join(parts)
 
 
@@ -435,7 +428,8 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _case_name(name: str, text: str) -> str:
+def _label(name: str, text: str) -> str:
+    """Return a text behind its label; further lines are aligned with the first."""
     return f"{name:9} " + _indent(text, " " * 10).lstrip()
 
 
@@ -443,7 +437,7 @@ def _indent(text: str, margin: str) -> str:
     return "\n".join(f"{margin}{line}".rstrip() for line in text.splitlines())
 
 
-_UNSPEAKABLE = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot represent, not even as an escape."""
 
 
@@ -456,19 +450,19 @@ def write_junit(path: str, reports: Sequence[Report]) -> None:
         for case in report.cases:
             about = {"classname": file, "name": _xml_text(case.name), "file": file, "line": str(case.line)}
             element = ElementTree.SubElement(suite, "testcase", about)
-            if case.told is not None:
-                told = _xml_text(case.told)
-                failure = ElementTree.SubElement(element, "failure", {"message": told.partition("\n")[0]})
-                failure.text = told
+            if case.explanation is not None:
+                explanation = _xml_text(case.explanation)
+                failure = ElementTree.SubElement(element, "failure", {"message": explanation.partition("\n")[0]})
+                failure.text = explanation
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode", xml_declaration=False)
     write_file(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
 
 
 def _counts(cases: Sequence[Case]) -> dict[str, str]:
-    failures = sum(case.told is not None for case in cases)
+    failures = sum(case.explanation is not None for case in cases)
     return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": "0"}
 
 
 def _xml_text(text: str) -> str:
-    return _UNSPEAKABLE.sub("\ufffd", text)
+    return _NOT_IN_XML.sub("\ufffd", text)

@@ -22,7 +22,7 @@ from memoranda.engine.facts import (
     request_part,
     set_fact,
 )
-from memoranda.engine.forget import Forget, forget_after, touched_by_forget
+from memoranda.engine.forget import Forget, demands_of_forget, forget_after
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
 from memoranda.model.effect import Demand, WriteEffect
@@ -57,9 +57,9 @@ class WriteBatch(WriteEffect, frozen=True, kw_only=True, tag="write_batch"):
         return msgspec.structs.replace(self, writes=tuple(write.with_source(source) for write in self.writes))
 
 
-def _touched(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Demand]:
+def _demands(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Demand]:
     for write in effect.writes:
-        found = list(touched_by_forget(rows, write, call)) if isinstance(write, Forget) else []
+        found = list(demands_of_forget(rows, write, call)) if isinstance(write, Forget) else []
         yield from found or write.demands()
 
 
@@ -139,7 +139,7 @@ def _earlier_result(rows: Transaction, write: Write, name: str, number: int | No
 
 @verb(
     WriteBatch,
-    touches=_touched,
+    touches=_demands,
     preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
     find_replay=_find_replay,
     keep_replay=_keep_replay,

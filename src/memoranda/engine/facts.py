@@ -19,9 +19,8 @@ from memoranda.model.clock import from_micros, moment_after, to_micros
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision, with_source
-from memoranda.model.internals import is_block, is_internal, may_have_internals
 from memoranda.model.limits import Limits, larger_limit
-from memoranda.model.names import SESSION_RECORD
+from memoranda.model.names import SESSION_RECORD, is_block, is_internal, may_have_internals
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode_checked, hash_content

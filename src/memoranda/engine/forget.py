@@ -21,8 +21,7 @@ from memoranda.model.entry import Entry, Forgotten, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.identifier import Identifier
-from memoranda.model.internals import is_block, is_internal
-from memoranda.model.names import collection_key
+from memoranda.model.names import collection_key, is_block, is_internal
 from memoranda.model.ref import Ref
 from memoranda.model.value import encode
 from memoranda.store.base import FactQuery, Reader, Transaction
@@ -54,12 +53,12 @@ class Forget(WriteEffect, frozen=True, kw_only=True, tag="forget"):
         return (0, 0) if self.dry_run else (1, 0)
 
 
-def touched_by_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Demand]:
+def demands_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Demand]:
     """Return what it takes to forget what an effect names in the rows."""
     return (demand_of(target, effect.capability) for target in _targets(rows, effect, call))
 
 
-@verb(Forget, touches=touched_by_forget)
+@verb(Forget, touches=demands_of_forget)
 def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[Forgotten]:
     """End what an effect names, all of it or nothing, and return what that was."""
     return forget_after(rows, effect, call, 0)

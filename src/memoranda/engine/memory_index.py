@@ -25,8 +25,7 @@ from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
-from memoranda.model.internals import is_block, is_internal
-from memoranda.model.names import CHAT_RECORD
+from memoranda.model.names import CHAT_RECORD, is_block, is_internal
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
@@ -320,7 +319,7 @@ class MemoryIndex:
         """Read the facts that changed, by their events where these are few."""
         touched: set[_Place] | None = None
         if self._position is not None and changes.revision == self._revision:
-            touched = self._touched(rows.events(self.root.tenant, start=self._position + 1, limit=_FOLLOWED + 1))
+            touched = self._places_in(rows.events(self.root.tenant, start=self._position + 1, limit=_FOLLOWED + 1))
         if touched is None:
             self._definitions = {}
             for definition in rows.scan(Definition, self.root.tenant):
@@ -346,7 +345,7 @@ class MemoryIndex:
             elif changes.only:
                 changes.facts[place] = fact.version, []
 
-    def _touched(self, events: Iterable[Event]) -> set[_Place] | None:
+    def _places_in(self, events: Iterable[Event]) -> set[_Place] | None:
         """Return the places that events name; None if they do not name all that changed, or are too many."""
         touched: set[_Place] = set()
         below = self.root.path + "/" if self.root.path else None

@@ -11,8 +11,7 @@ from memoranda.model.block import BLOCK_TYPES, BLOCKS, lines_of
 from memoranda.model.effect import Demand
 from memoranda.model.entry import Entry
 from memoranda.model.fact import Fact
-from memoranda.model.internals import is_internal
-from memoranda.model.names import collection_key
+from memoranda.model.names import collection_key, is_internal
 from memoranda.model.ref import Ref, as_ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote

@@ -18,7 +18,7 @@ from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node,
 from memoranda.engine.validator import Validator, json_path
 from memoranda.errors import Hint, InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
 from memoranda.model.definition import MODE_WORD, MODES, Definition
-from memoranda.model.internals import is_internal
+from memoranda.model.names import is_internal
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode

@@ -61,7 +61,7 @@ class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
         return 1, len(bytes(self.payload))
 
 
-def _touched(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
+def _demands(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
     ref = as_ref(effect.ref, tenant=effect.scope.tenant)
     # Of an entry also one that has ended: whether it may be written decides whether its successor is named.
     entry = find_entry(rows, effect.scope, ref.name) if ref.scope is None else None
@@ -81,7 +81,7 @@ def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None
 
 @verb(
     Supersede,
-    touches=_touched,
+    touches=_demands,
     preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
 )
 def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Superseded]:

@@ -24,8 +24,7 @@ from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, import_source, with_source
-from memoranda.model.internals import is_block, is_runtime_state
-from memoranda.model.names import SESSION_RECORD, collection_key
+from memoranda.model.names import SESSION_RECORD, collection_key, is_block, is_runtime_state
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import (

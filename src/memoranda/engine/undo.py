@@ -24,7 +24,7 @@ from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
-from memoranda.model.internals import is_block, is_internal
+from memoranda.model.names import is_block, is_internal
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -56,7 +56,7 @@ def check_token(token: object) -> str:
     return token
 
 
-def _touched(rows: Reader, effect: Undo, call: Call) -> Iterator[Demand]:
+def _demands(rows: Reader, effect: Undo, call: Call) -> Iterator[Demand]:
     changes = (event for event in events_of(rows, effect) if event.effect in _UNDONE)
     return ((effect.capability, Scope(event.tenant, event.scope), event.key) for event in changes)
 
@@ -89,7 +89,7 @@ def _is_runtime(scope: Scope, key: str) -> bool:
     return is_internal(scope, key) and not is_block(scope, key)
 
 
-@verb(Undo, touches=_touched)
+@verb(Undo, touches=_demands)
 def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     """Bring back everything that a call ended, or nothing, and return what that was."""
     ensure_open(rows, effect.scope)
@@ -97,7 +97,7 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     notes: list[Note] = []
     events = events_of(rows, effect)
     # What a call both added and ended is gone already.
-    passing = {number for event in events for number in _added(event)} & _ended(events)
+    passing = {number for event in events for number in _additions(event)} & _endings(events)
     for event in reversed(events):  # what was written last goes first
         if event.effect == "forget":
             if event.version in passing:
@@ -106,7 +106,7 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
             refs += [entry.ref] if about else []
             notes += about
         elif event.effect == "remember":
-            notes += _take_back(rows, _added(event) - passing, call, event.tenant)
+            notes += _take_back(rows, _additions(event) - passing, call, event.tenant)
         elif event.effect in _UNDONE:
             notes += _restore_fact(rows, event, call)
             refs.append(str(Ref("fact", Scope(event.tenant, event.scope), event.key or "")))
@@ -127,7 +127,7 @@ def _restore_entry(rows: Transaction, event: Event, call: Call) -> tuple[Entry, 
     newest = next(rows.entries(EntryQuery(tenant=event.tenant, id=old.id)))
     current = newest if newest.ended_at is None else entry_of_key(rows, shelf_of(old), old.chain)
     if current is not None and current.is_current_at(call.now):
-        raise _taken(old.ref, current.ref)
+        raise _place_conflict(old.ref, current.ref)
     digest = digest_of(encode(old.content))
     same = rows.entries(EntryQuery(shelf=shelf_of(old), digest=digest))
     if old.key is None and any(_is_copy(one, old, call.now) for one in same):
@@ -145,7 +145,7 @@ def _store_again(rows: Transaction, old: Entry, digest: bytes, call: Call) -> No
     if collection is None:
         raise _too_late(old.ref)
     spaces = [space for space in (collection.space, collection.successor) if space is not None]
-    made = {space.embedder: _indexed(rows, old, space.embedder) for space in spaces}
+    made = {space.embedder: _index_row(rows, old, space.embedder) for space in spaces}
     own = made[collection.space.embedder]
     if own is None:
         raise _too_late(old.ref)
@@ -164,7 +164,7 @@ def _store_again(rows: Transaction, old: Entry, digest: bytes, call: Call) -> No
     return entry_note("remember", shelf_of(old), old.id, sequence, payload, {"restores": old.sequence})
 
 
-def _indexed(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
+def _index_row(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
     """Return the stored words and vector of an entry; None if an embedder made none of it."""
     tenant, collection = entry.scope.tenant, entry.collection
     query = EntryQuery(tenant=tenant, collection=collection, after=entry.sequence - 1, limit=1)
@@ -172,13 +172,13 @@ def _indexed(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
     return row if row is not None and row.sequence == entry.sequence else None
 
 
-def _added(event: Event) -> set[int]:
+def _additions(event: Event) -> set[int]:
     """Return the sequences of the entries that an event says were added."""
     first = event.version or 0
     return set(range(first, int(event.detail.get("last", first)) + 1)) if event.effect == "remember" else set()
 
 
-def _ended(events: Iterable[Event]) -> set[int]:
+def _endings(events: Iterable[Event]) -> set[int]:
     return {event.version or 0 for event in events if event.effect == "forget"}
 
 
@@ -193,7 +193,7 @@ def _end_new(rows: Transaction, new: Entry, call: Call) -> list[Note]:
         current = entry_of_key(rows, shelf_of(new), new.chain)
         if current is None:
             return []  # it was forgotten
-        raise _taken(new.ref, current.ref)
+        raise _place_conflict(new.ref, current.ref)
     return [end_entry(rows, new, call.now)]
 
 
@@ -209,7 +209,7 @@ def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ..
     if newest is None or before is None or (before.expires_at is not None and before.expires_at <= call.now):
         raise _too_late(ref)
     if newest.version != version:
-        raise _taken(ref, f"{ref} at version {newest.version}")
+        raise _place_conflict(ref, f"{ref} at version {newest.version}")
     ttl = None if before.expires_at is None else max(1, int((before.expires_at - call.now).total_seconds()))
     write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(before.value)), ttl=ttl, domain=before.domain)
     return set_fact(rows, write, call).notes
@@ -229,7 +229,7 @@ def _too_late(ref: str) -> NotFound:
     )
 
 
-def _taken(ref: str, current: str) -> Conflict:
+def _place_conflict(ref: str, current: str) -> Conflict:
     return Conflict(
         f"`{ref}` cannot be brought back: `{current}` took its place",
         hint="Forget or supersede the current one instead",

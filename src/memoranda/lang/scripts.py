@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -246,7 +247,7 @@ def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class ScriptReader:
+class ScriptReader(ABC):
     """Turns YAML nodes into values and collects diagnostics; each language adds its keywords.
 
     Words stay words: `say: yes` says `yes`, and a date is text.
@@ -268,9 +269,9 @@ class ScriptReader:
         reader.diagnostics.raise_if_failed()
         return found
 
+    @abstractmethod
     def file(self, node: YamlNode | None) -> Any:
         """Return what a test file says; each language has its own keys."""
-        raise NotImplementedError
 
     def keys(self, node: YamlNode | None, what: str, known: Collection[str]) -> dict[str, YamlNode]:
         """Return the top-level keys of a file; an empty file is an error."""

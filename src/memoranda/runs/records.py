@@ -40,7 +40,7 @@ from memoranda.lang.diagnostics import Suggestions
 from memoranda.model.block import BlockType, agent_scope, key_of, size_limits
 from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
 from memoranda.model.fact import Fact
-from memoranda.model.internals import is_block
+from memoranda.model.names import is_block
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from memoranda.runs.storage import EntryKind, JournalEntry, StoredRun, read_run
 ProgramT = TypeVar("ProgramT", bound=RecordedProgram[Any, Any, Any])
 
 
-class RunHandle(Generic[ProgramT]):
+class RunHandle(ABC, Generic[ProgramT]):
     """A run that has ended, or waits."""
 
     def __init__(self, program: ProgramT, stored: StoredRun) -> None:
@@ -59,9 +60,9 @@ class RunHandle(Generic[ProgramT]):
         return None if waiting is None else msgspec.convert(waiting, Waiting)
 
     @property
+    @abstractmethod
     def results(self) -> dict[str, Any]:
         """The value of each step or task, by name."""
-        raise NotImplementedError
 
     @property
     def messages(self) -> list[str]:
@@ -144,9 +145,9 @@ class RunHandle(Generic[ProgramT]):
         """Return a delivered payload as the program gets it, or refuse it; a language may check it here."""
         return payload
 
+    @abstractmethod
     def _resume_after(self, called: str) -> Self:
         """Resume the run that waits for the run of another program."""
-        raise NotImplementedError
 
     def _resume_with(self, entry: JournalEntry | None) -> Self:
         return self._program.resume_run(self._reload_waiting(), entry)

@@ -19,7 +19,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 import memoranda
 from memoranda.api.memory import Memory
-from memoranda.server.auth.principals import authenticate, failed_attempts
+from memoranda.server.auth.principals import attempt_counter, authenticate
 from memoranda.server.event_streams import ActiveStreams
 from memoranda.server.exports import Exports
 from memoranda.server.metrics import MEDIA_TYPE, Metrics
@@ -69,7 +69,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     opened = memory is None
     shared = memory if memory is not None else open_memory(settings)
     counted = Metrics(memoranda.__version__)
-    attempts = failed_attempts(settings)
+    attempts = attempt_counter(settings)
     api = Router(PREFIX, route_handlers=handlers_in(*_ROUTES))
     app = _Application(
         [api, index, health, ready, metrics, openapi],

@@ -21,7 +21,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 from memoranda.errors import Unavailable
 from memoranda.server.app import create_app, open_memory
 from memoranda.server.auth.keys import NewKey, first_key
-from memoranda.server.auth.principals import authenticate, failed_attempts
+from memoranda.server.auth.principals import attempt_counter, authenticate
 from memoranda.server.exports import remove_old_exports
 from memoranda.server.http_protocol import HttpProtocol, ServerConfig
 from memoranda.server.logs import log_configuration
@@ -116,7 +116,7 @@ def _end_with(parent: BaseProcess) -> None:
 def _prepare(settings: Settings) -> NewKey | None:
     """Check the settings and programs before any worker starts; return the first key if one was created."""
     with open_memory(settings) as memory:
-        authenticate(settings, memory, failed_attempts(settings))
+        authenticate(settings, memory, attempt_counter(settings))
         load_programs(settings, memory)
         if settings.sleep and settings.sleep_model:
             find_extractor(settings.sleep_model)

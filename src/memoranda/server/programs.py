@@ -82,7 +82,7 @@ class Programs:
     def program(self, language: Language, name: str, principal: Principal) -> Any:
         """Return a machine or a workflow on the caller's handle, linked with the others."""
         _find(self._recorded[language], name, PROGRAM_WORDS[language])
-        return self._linked(language, self.handle(principal))[name]
+        return self._programs_for(language, self.handle(principal))[name]
 
     def runs(self, principal: Principal, **options: Any) -> list[RunSummary]:
         """Return the runs of a caller, newest first; `options` are those of `memory.runs.list`."""
@@ -98,7 +98,7 @@ class Programs:
     def find(self, id: str, principal: Principal) -> RunHandle[Any]:
         """Return a run of the caller; one whose program was uninstalled can only be read and cancelled."""
         summary, handle = self.summary(id, principal), self.handle(principal)
-        linked = self._linked(summary.language, handle)
+        linked = self._programs_for(summary.language, handle)
         program = linked.get(summary.program)
         if program is not None and program.plan.digest == summary.digest:
             return program.find(id)
@@ -111,7 +111,7 @@ class Programs:
         """Return the handle that programs of a caller run on: the caller's own, plus permission to record runs."""
         return handle_for(self._memory, principal, also=_RUN.get(principal.role, ()))
 
-    def _linked(self, language: Language, handle: Memory) -> dict[str, AnyRecordedProgram]:
+    def _programs_for(self, language: Language, handle: Memory) -> dict[str, AnyRecordedProgram]:
         # A called program runs on the handle that it was loaded with, so all of them are moved to the caller's.
         moved = {name: one.on(handle) for name, one in self._recorded[language].items()}
         for one in moved.values():

@@ -140,7 +140,7 @@ def check_parameters(app: ASGIApp) -> ASGIApp:
     route handler for each guard of each request.
     """
 
-    async def checked(scope: Connection, receive: Receive, send: Send) -> None:
+    async def check_and_pass(scope: Connection, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
             _check_query(scope["query_string"], scope["route_handler"])
         if SLASH in scope["path"]:
@@ -151,7 +151,7 @@ def check_parameters(app: ASGIApp) -> ASGIApp:
             _check_conditions(scope)
         await app(scope, receive, send)
 
-    return checked
+    return check_and_pass
 
 
 # Most queries repeat; errors are not cached.

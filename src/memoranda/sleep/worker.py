@@ -34,7 +34,7 @@ from memoranda.errors import Conflict
 from memoranda.model.block import Block, as_block
 from memoranda.model.clock import Duration, parse_duration, utc_now
 from memoranda.model.fact import Fact
-from memoranda.model.internals import is_block
+from memoranda.model.names import is_block
 from memoranda.model.text import quote, words_of
 from memoranda.sleep.consolidation import (
     RACES,

@@ -255,7 +255,7 @@ class _Rows:
         return [(place, count) for place, count in counted if count]
 
     def entries(self, query: EntryQuery) -> Iterator[Entry]:
-        found = self._asked_for(query)
+        found = self._matching(query)
         if query.id is not None:
             found = found[-1:]
         if (bound := query.expired_by) is not None:
@@ -263,16 +263,16 @@ class _Rows:
         return itertools.islice(map(_entry, found), query.limit)
 
     def live_sequences(self, shelf: Shelf) -> list[int]:
-        return [kept.entry.sequence for kept in self._asked_for(EntryQuery(shelf=shelf))]
+        return [kept.entry.sequence for kept in self._matching(EntryQuery(shelf=shelf))]
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
-        live = self._asked_for(EntryQuery(shelf=shelf))
+        live = self._matching(EntryQuery(shelf=shelf))
         return {value for kept in live for value in (kept.entry.key, kept.digest) if value in (*keys, *digests)} - {
             None
         }
 
     def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
-        rows = self._index_rows([kept.entry.sequence for kept in self._asked_for(query)], embedder)
+        rows = self._index_rows([kept.entry.sequence for kept in self._matching(query)], embedder)
         return itertools.islice(rows, query.limit)
 
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
@@ -459,7 +459,7 @@ class _Rows:
     def _entries_of(self, tenant: str) -> list[_StoredEntry]:
         return [kept for _, kept in sorted(self._t.entries.items()) if kept.entry.scope.tenant == tenant]
 
-    def _asked_for(self, query: EntryQuery) -> list[_StoredEntry]:
+    def _matching(self, query: EntryQuery) -> list[_StoredEntry]:
         scope = query.below or (query.shelf.scope if query.shelf else Scope(query.tenant))
         return [kept for kept in self._entries_of(scope.tenant) if self._is_asked_for(kept, query)]
 

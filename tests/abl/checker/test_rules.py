@@ -139,3 +139,20 @@ def test_every_fault_of_a_file_is_there_in_one_run() -> None:
     assert {one.code for one in said if one.severity == "warning"} == {"shared_by_all", "no_on_fail"}
     places = [one.span.start for one in said]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("memory", "codes"),
+    [
+        ("persistent:\n    - user.sleep.learned.x", ["reserved_name"]),
+        ("persistent:\n    - PATH: user.sleep.learned.x\n      ACCESS: read", []),
+        ("persistent:\n    - user.jobs", []),
+        ("persistent:\n    - user.threads", []),
+        ("persistent:\n    - project.threads.current", []),
+        ("remember:\n    - WHEN: a IS SET\n      STORE: a -> user.blocks.core", ["reserved_name", "undeclared_path"]),
+        ("remember:\n    - WHEN: a IS SET\n      STORE: a -> user.blocks.mine", ["undeclared_path"]),
+    ],
+)
+def test_a_path_is_reserved_in_scopes_where_the_runtime_writes_it(memory: str, codes: list[str]) -> None:
+    text = f'AGENT: Desk\nGOAL: "g"\nMEMORY:\n  session:\n    - a\n  {memory}\n'
+    assert [one.code for one in found(text) if one.code in ("reserved_name", "undeclared_path")] == codes

@@ -985,15 +985,6 @@ def test_every_reply_can_be_made_a_result(load: Load) -> None:
     assert session.say("hello").messages == ["One moment."]
 
 
-def test_a_rule_before_something_else_has_no_effect_and_says_so(rules: Rules) -> None:
-    inert = rules('- REQUIRE ready == true BEFORE the booking\n  ON_FAIL: "no"')
-    assert codes(inert).count("inert_rule") == 1
-    assert say(inert, ready=False).messages == ["Done."]
-    plain = rules('- REQUIRE ready == true\n  ON_FAIL: "no"')
-    assert "inert_rule" not in codes(plain)
-    assert say(plain, ready=False).messages == ["no"]
-
-
 def test_a_rule_before_something_else_lets_calls_and_results_pass_too(load: Load) -> None:
     text = """
 CONSTRAINTS:
@@ -1016,38 +1007,6 @@ FLOW:
 
 
 # --- CHECK, severity, and rules without an answer ---------------------------------------------------------------
-
-
-def test_a_check_of_a_step_is_no_rule(load: Load) -> None:
-    agent = load(
-        """
-        CONSTRAINTS:
-          always:
-            - REQUIRE a == 1
-              ON_FAIL: "rule"
-        FLOW:
-          desk:
-            REASONING: false
-            ON_INPUT:
-              - ELSE:
-                THEN: checked
-          checked:
-            REASONING: false
-            CHECK: b == 1
-            ON_FAIL: failed
-            RESPOND: "Done."
-          failed:
-            REASONING: false
-            RESPOND: "check"
-        """
-    )
-    assert say(agent, a=1, b=1).messages == ["Done."]
-    check = say(agent, a=1, b=2)
-    assert check.messages == ["check"]
-    assert [one.about for one in check.trace if one.kind in ("rule", "blocked")] == []
-    rule = say(agent, a=2, b=1)
-    assert rule.messages == ["rule"]
-    assert [one.about for one in rule.trace if one.kind in ("rule", "blocked")] == ["REQUIRE a == 1"] * 2
 
 
 def test_a_check_without_an_answer_stops_the_step(load: Load) -> None:
@@ -1151,13 +1110,6 @@ def test_collect_then_retry_looks_again(load: Load) -> None:
     assert session.say("go").messages == ["Opening.", "PIN?"]
     assert session.say("41").messages == ["PIN?"]
     assert session.say("42").messages == ["Open."]
-
-
-def test_collect_then_continue_goes_on_without_looking_again(load: Load) -> None:
-    session = flow_with_rule(load, 'RESPOND: "PIN?"\nCOLLECT: [pin]\nTHEN: continue')
-    assert session.say("go").messages == ["Opening.", "PIN?"]
-    turn = session.say("41")
-    assert (turn.messages, called(turn)) == (["Open."], ["open_safe"])
 
 
 def test_continue_excuses_the_rule_once(load: Load) -> None:

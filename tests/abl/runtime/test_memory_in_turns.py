@@ -242,3 +242,48 @@ def test_money_is_printed_and_stored_as_money(load: Any, memory: Memory) -> None
     assert agent.start(user="ada").opening.messages == ["$335.97, 335.9664, 335.97, $300, €1, £35.50"]
     ada = memory.scope(user="ada")
     assert (ada.value("spent"), ada.value("length")) == (335.97, 299.97 * 1.12)
+
+
+def test_a_trigger_runs_again_when_something_that_it_reads_may_have_changed(load: Any, memory: Memory) -> None:
+    agent = load(
+        """
+        MEMORY:
+          session:
+            - seat
+              INPUT: true
+          persistent:
+            - user.seat
+            - user.copy
+          remember:
+            - WHEN: seat IS SET
+              STORE: seat -> user.seat
+            - WHEN: user.seat IS SET
+              STORE: user.seat -> user.copy
+        FLOW:
+          ask:
+            REASONING: false
+            ON_INPUT:
+              - IF: input == "leave"
+                CLEAR: seat
+              - ELSE:
+                RESPOND: "Noted."
+        """
+    )
+    ada = memory.scope(user="ada")
+    session = agent.start(user="ada")
+
+    def remembered(words: str) -> list[str]:
+        turn = session.say(words)
+        return [entry.about for entry in turn.trace if entry.kind == "remembered"]
+
+    assert remembered("hm") == []
+    session.vars["seat"] = "C4"
+    assert remembered("hm") == ["user.seat", "user.copy"]
+    assert remembered("hm") == []
+    ada.set("seat", "D1")
+    assert remembered("hm") == ["user.copy"]  # what another program wrote stays
+    assert (ada.value("seat"), ada.value("copy")) == ("D1", "D1")
+    remembered("leave")
+    session.vars["seat"] = "C4"
+    assert remembered("hm") == ["user.seat", "user.copy"]
+    assert ada.value("copy") == "C4"

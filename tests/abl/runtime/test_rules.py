@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from memoranda import Memory
+from memoranda.abl.runtime import constraints
 from memoranda.agent.models import Ask, Reply, ToolCall
 
 FAILURES = {
@@ -268,6 +270,114 @@ def test_a_rule_that_holds_costs_no_second_check(load: Any, monkeypatch: pytest.
     )
     assert agent.start().say("go").messages == ["one", "two", "three"]
     assert checked == ["REQUIRE amount < 100"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "checks"),
+    [
+        ("REQUIRE amount < 100", [0, 0, 1, 0]),
+        ("REQUIRE turn_count < 100", [1, 1, 1, 1]),
+        ("REQUIRE user.limit IS NOT SET", [1, 1, 1, 1]),
+        ("REQUIRE NOW_MS() > 0", [1, 1, 1, 1]),
+        ('RESTRICT amount matches "([0-9])000"', [1, 1, 1, 1]),
+    ],
+)
+def test_a_rule_that_holds_is_checked_again_when_something_that_it_reads_may_have_changed(
+    load: Any, monkeypatch: pytest.MonkeyPatch, rule: str, checks: list[int]
+) -> None:
+    checked: list[str] = []
+    is_broken = constraints._is_broken  # pyright: ignore[reportPrivateUsage]
+
+    def count(rule: Any, *rest: Any) -> bool:
+        checked.append(rule.text)
+        return is_broken(rule, *rest)
+
+    monkeypatch.setattr(constraints, "_is_broken", count)
+    memory = "MEMORY:\n  session:\n    - amount\n      TYPE: number\n      INITIAL: 1\n"
+    rules = f'CONSTRAINTS:\n  always:\n    - {rule}\n      ON_FAIL: "No."\n'
+    flow = """
+FLOW:
+  ask:
+    REASONING: false
+    RESPOND: "Well?"
+    ON_INPUT:
+      - IF: input == "more"
+        SET: amount = amount + 1
+        RESPOND: "More."
+      - ELSE:
+        RESPOND: "Same."
+"""
+    session = load(memory, rules, flow).start(user="ada")
+    session.say("first")
+    found: list[int] = []
+    for words in ("same", "same", "more", "same"):
+        checked.clear()
+        assert session.say(words).messages == ["More." if words == "more" else "Same."]
+        found.append(len(checked))
+    assert found == checks
+
+
+def test_a_rule_sees_what_a_caller_or_another_process_changes_between_two_turns(load: Any, memory: Memory) -> None:
+    agent = load(
+        """
+        MEMORY:
+          session:
+            - amount
+              TYPE: number
+              INPUT: true
+          persistent:
+            - user.closed
+        CONSTRAINTS:
+          always:
+            - RESTRICT amount > 100
+              ON_FAIL: "Too much."
+            - RESTRICT user.closed == true
+              ON_FAIL: "Closed."
+        FLOW:
+          ask:
+            REASONING: false
+            RESPOND: "Well?"
+            ON_INPUT:
+              - ELSE:
+                RESPOND: "Done."
+        """
+    )
+    session = agent.start(user="ada")
+    for again in range(2):
+        assert session.say("go").messages == ["Done."], again
+        session.vars["amount"] = 500
+        assert session.say("go").messages == ["Too much."]
+        session.vars["amount"] = 50
+        assert session.say("go").messages == ["Done."]
+        memory.scope(user="ada").set("closed", True)
+        assert session.say("go").messages == ["Closed."]
+        memory.scope(user="ada").set("closed", False)
+
+
+@pytest.mark.parametrize("hook", ["before_turn", "after_turn"])
+def test_a_rule_that_stops_an_action_of_a_hook_adds_no_warning(load: Any, sent: Calls, hook: str, told: Any) -> None:
+    text = f"""
+        CONSTRAINTS:
+          always:
+            - REQUIRE amount < 100
+              ON_FAIL: "Too much."
+        HOOKS:
+          {hook}:
+            SET: amount = 500
+            CALL: send(amount)
+        FLOW:
+          ask:
+            REASONING: false
+            ON_INPUT:
+              - IF: input == "go"
+                RESPOND: "Done."
+        """
+    turn = load(text, tools={"send": sent}).start().say("go")
+    assert (sent, told(turn, "warning")) == ([], [])
+    assert told(turn, "blocked") != []
+    waits = text.replace("500", "5").replace("CALL: send(amount)", "GATHER:\n              - name: required")
+    warned = load(waits).start().say("go")
+    assert told(warned, "warning") == ["warning an action outside the flow cannot wait for the user"]
 
 
 # --- a rule never locks its user out ------------------------------------------------------------------------------

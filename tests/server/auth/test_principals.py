@@ -14,7 +14,7 @@ from memoranda import Scope, Unauthenticated, UsageError
 from memoranda.model.policy import CAPABILITIES
 from memoranda.server.app import create_app
 from memoranda.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
-from memoranda.server.auth.principals import OPEN_PATHS, Principal, authenticate, failed_attempts, policy_of
+from memoranda.server.auth.principals import OPEN_PATHS, Principal, attempt_counter, authenticate, policy_of
 from memoranda.server.settings import Settings
 from memoranda.wire.admin import Role
 
@@ -140,7 +140,7 @@ def test_requests_of_one_loop_iteration_share_a_check_of_the_keys_and_later_ones
                 await ask(1)
             assert len(looks) == 2
 
-        app: Any = authenticate(Settings(), memory, failed_attempts(Settings()))(pass_by)
+        app: Any = authenticate(Settings(), memory, attempt_counter(Settings()))(pass_by)
         asyncio.run(visit())
 
 

@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from memoranda.abl.checker.outline import Outline
-from memoranda.abl.document import PREFIXES, Context, Escalate, Memory, Recall, SessionVariable
+from memoranda.abl.document import PREFIXES, Context, Escalate, Memory, MemoryScope, Recall, SessionVariable, scope_of
 from memoranda.abl.keywords import RETIRED_EVENTS
-from memoranda.abl.variables import FROM_OUTSIDE, READ_ONLY, SYSTEM, SYSTEM_PATHS, fits
+from memoranda.abl.variables import FROM_OUTSIDE, READ_ONLY, SYSTEM, SYSTEM_PATHS, fits, key_of
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean, duration_hint
 from memoranda.lang.document import Raw
 from memoranda.lang.expression.nodes import UNKNOWN, Binary, Constant, Name, Node, literal
 from memoranda.lang.source import Span
 from memoranda.lang.template import Template
+from memoranda.model.names import find_internal
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
@@ -300,8 +302,31 @@ def check_access(whole: Outline, diagnostics: Diagnostics) -> None:
             diagnostics.error(
                 "access", message, write.path.span, hint="Declare `ACCESS: readwrite`, or write somewhere else"
             )
+    _check_internal(whole, diagnostics)
     _check_grants(whole, diagnostics)
     _check_declared(whole, diagnostics)
+
+
+_SCOPES: dict[MemoryScope, Scope] = {
+    "user": Scope.of(user="-"),
+    "project": Scope.of(project="-"),
+    "execution_tree": Scope.of(tree="-"),
+}
+"""Scopes of the shapes in which agents store facts."""
+
+
+def _check_internal(whole: Outline, diagnostics: Diagnostics) -> None:
+    """Report paths that only the runtime can write: each write would be refused."""
+    memory = whole.document.memory
+    facts = {fact.path.text: fact for fact in memory.persistent} if memory else {}
+    declared = [fact.path for fact in facts.values() if fact.access != "read"]
+    stored = [write.path for write in whole.writes if write.by == "STORE" and whole.fact(write.path.text) is None]
+    for path in (*declared, *stored):
+        scope = facts[path.text].scope if path.text in facts else scope_of(path.text)
+        internal = find_internal(_SCOPES[scope], key_of(path.text))
+        if internal is not None:
+            message = f"{quote(path.text)} is internal: only {internal.writer} can write it"
+            diagnostics.error("reserved_name", message, path.span, hint="Choose another path, or add `ACCESS: read`")
 
 
 def _read_paths(whole: Outline) -> Iterator[_Place]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from memoranda.abl import document as abl
+import memoranda.abl.document as abl
 from memoranda.abl.document import Document, PersistentVariable, SessionVariable, Step, Tool
 from memoranda.abl.lines import Line
 from memoranda.abl.programs import Programs, Use, uses

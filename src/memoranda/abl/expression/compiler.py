@@ -12,7 +12,7 @@ from typing import Any
 
 from memoranda.abl.expression.functions import FUNCTIONS, now
 from memoranda.abl.expression.parser import Place, parse_stretch
-from memoranda.abl.expression.semantics import BINARY, UNARY, index, member, shown, shown_amount, truthy
+from memoranda.abl.expression.semantics import BINARY, UNARY, amount_text, display_text, index, member, truthy
 from memoranda.abl.expression.template import parse_template as _parse_template
 from memoranda.lang.diagnostics import Diagnostics, source_error
 from memoranda.lang.expression.compiler import MISSING, Compilation, Expression
@@ -39,22 +39,22 @@ class Masked(Node, frozen=True):
     show: Callable[[Any], Any]
 
 
-def _masked(node: Masked, to: Compilation) -> Closure:
+def _compile_mask(node: Masked, to: Compilation) -> Closure:
     read, show = to.compile(node.of), node.show
     return lambda names, run: show(read(names, run))
 
 
 ABL = Dialect(
     truthy=truthy,
-    word=shown,
-    amount=shown_amount,
+    word=display_text,
+    amount=amount_text,
     unary=UNARY,
     binary=BINARY,
     member=member,
     index=index,
     functions=FUNCTIONS,
     names={"now": _now, "match": _match, "always": lambda names, run: True},
-    compilers={**WITH_TEMPLATES, Masked: _masked},
+    compilers={**WITH_TEMPLATES, Masked: _compile_mask},
 )
 """The dialect of ABL."""
 

@@ -248,23 +248,23 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def shown(value: Any) -> str:
+def display_text(value: Any) -> str:
     """Return a value as a template shows it: a computed number without the noise of binary fractions.
 
-    >>> shown(0.1 + 0.2), shown(299.97 * 1.12), shown(2.0), shown("0.30")
+    >>> display_text(0.1 + 0.2), display_text(299.97 * 1.12), display_text(2.0), display_text("0.30")
     ('0.3', '335.9664', '2', '0.30')
     """
     return to_text(float(f"{value:.15g}")) if type(value) is float else to_text(value)
 
 
-def shown_amount(value: Any) -> str:
+def amount_text(value: Any) -> str:
     """Return a value after a currency sign: a fraction has two digits, rounded half up.
 
-    >>> shown_amount(299.97 * 1.12), shown_amount(336.0), shown_amount(35.5), shown_amount(7)
+    >>> amount_text(299.97 * 1.12), amount_text(336.0), amount_text(35.5), amount_text(7)
     ('335.97', '336', '35.50', '7')
     """
     if type(value) is not float or not math.isfinite(value) or abs(value) >= _MOST_CENTS:
-        return shown(value)
+        return display_text(value)
     amount = round_cents(value)
     return str(amount) if amount != int(amount) else str(int(amount))
 

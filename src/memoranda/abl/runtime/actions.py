@@ -75,7 +75,7 @@ def compile_target(to: ActionCompiler, path: str) -> Put:
         return lambda turn, value: turn.assign(name, value, below)
 
     def put(turn: ActiveTurn, value: Any) -> None:
-        granted = turn.frame.facts.granted(path)
+        granted = turn.frame.facts.find_grant(path)
         if granted is not None:
             _write_fact(turn, *granted, value)
         else:
@@ -96,7 +96,7 @@ def compile_set(to: ActionCompiler, node: Set) -> Do:
         for name, value, put, is_fact in parts:
             result = turn.value(value)
             put(turn, result)
-            if not is_fact and turn.frame.facts.granted(name) is None:
+            if not is_fact and turn.frame.facts.find_grant(name) is None:
                 # For a fact, the trace says whether it was remembered or refused.
                 turn.note("set", name, to=result)
         return None
@@ -120,7 +120,7 @@ def compile_clear(to: ActionCompiler, node: Clear) -> Do:
     def run(turn: ActiveTurn) -> Signal:
         for path, found in parts:
             name, *rest = path.split(".")
-            fact = found or (turn.frame.facts.granted(path) if name in PREFIXES else None)
+            fact = found or (turn.frame.facts.find_grant(path) if name in PREFIXES else None)
             if fact is not None:
                 turn.frame.facts.clear(turn, *fact)
             turn.clear(name, tuple(rest))
@@ -304,7 +304,7 @@ def _result_blocks(turn: ActiveTurn, *outcomes: Any) -> tuple[Block, ...] | None
 
 def recall_for_search(turn: ActiveTurn, tool: str) -> None:
     """Run the `search:before` recalls if a tool is a search, by its name."""
-    if any(word in tool.casefold() for word in turn.behaviour.searches):
+    if "search:before" in turn.frame.plan.recalls and any(word in tool.casefold() for word in turn.behaviour.searches):
         recall(turn, "search:before")
 
 

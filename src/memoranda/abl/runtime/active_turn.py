@@ -21,7 +21,7 @@ from memoranda.abl.understanding.rule_reader import RuleReader
 from memoranda.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, Mask, fits, hidden_text, hide_in, show_fields
 from memoranda.errors import LimitExceeded
 from memoranda.lang.expression.compiler import Expression
-from memoranda.lang.expression.dialect import Closure, ExpressionRun
+from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.clock import Clock, Ids
 
@@ -58,29 +58,41 @@ class TeamMember:
         self.reader = reader
 
 
+_set_item = dict[str, Any].__setitem__
+
+
 class Variables(dict[str, Any]):
-    """The variables of an agent; those that rules read are recorded when they are set or removed."""
+    """The variables of an agent; those that rules and triggers read are recorded when they are set or removed."""
 
-    __slots__ = ("_read_by_rules", "changed")
+    __slots__ = ("_read", "_read_by_rules", "changed", "unremembered")
 
-    def __init__(self, names: Mapping[str, Any], read_by_rules: Container[str]) -> None:
-        """Start with some names, none of them changed."""
+    def __init__(self, names: Mapping[str, Any], *, read: Container[str], read_by_rules: Container[str]) -> None:
+        """Start with some names, none of them changed; rules and triggers read some, and rules some of these."""
         super().__init__(names)
+        self._read = read
         self._read_by_rules = read_by_rules
         self.changed: set[str] = set()
         """Names that were set or removed since the last check of rules."""
+        self.unremembered: set[str] = set()
+        """Names that were set or removed since the remember triggers ran."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set a name."""
-        if name in self._read_by_rules:
-            self.changed.add(name)
-        super().__setitem__(name, value)
+        if name in self._read:
+            self.note_change(name)
+        _set_item(self, name, value)
 
     def pop(self, name: str, default: Any = None, /) -> Any:
         """Remove a name."""
+        if name in self._read:
+            self.note_change(name)
+        return super().pop(name, default)
+
+    def note_change(self, name: str) -> None:
+        """Record that a variable, or a fact below its name, has changed."""
+        self.unremembered.add(name)
         if name in self._read_by_rules:
             self.changed.add(name)
-        return super().pop(name, default)
 
 
 class Frame:
@@ -96,7 +108,12 @@ class Frame:
         """Distinguishes its variables from those of other agents; empty for the agent the session began with."""
         self.prefix = f"{key}." if key else ""
         """Prefix of the keys of its variables."""
-        self.names = Variables({FACTS: facts}, self.plan.rules_of_variable)
+        plan = self.plan
+        self.names = Variables({FACTS: facts}, read=plan.names_read, read_by_rules=plan.rules_of_variable)
+        self.unsettled = set(self.plan.rule_numbers)
+        """Rules that may be broken; the others hold as long as no variable that they read changes."""
+        self.due_triggers = set(range(len(self.plan.triggers)))
+        """Numbers of the remember triggers to run; the others have nothing to do until a variable of theirs changes."""
         self.derived: set[str] = set()
         """Names that only repeat a field of a result; they are restored with it."""
         self.results: dict[str, Any] = {}
@@ -155,6 +172,18 @@ class Frame:
         """Use facts with other grants."""
         self.facts = self.names[FACTS] = facts
 
+    def unsettle_rules(self) -> set[int]:
+        """Return the rules that read variables which changed since the last check, and let them be checked again."""
+        changed = self.names.changed
+        found: set[int] = set()
+        if changed:
+            rules_of_variable = self.plan.rules_of_variable
+            for name in changed:
+                found |= rules_of_variable.get(name, frozenset())
+            changed.clear()
+            self.unsettled |= found
+        return found
+
     def value_at(self, path: str, run: ExpressionRun) -> Any:
         """Return the value of a dotted path for this agent: a fact, a variable, or a field of one."""
         segments = tuple(path.split("."))
@@ -168,7 +197,7 @@ class Frame:
         masks = self.plan.masks
         if masks:
             values = {path: masks[path].show(value) if path in masks else value for path, value in values.items()}
-        facts = {path: self.plan.declarations.find(path) or self.facts.granted(path) for path in values}
+        facts = {path: self.plan.declarations.find(path) or self.facts.find_grant(path) for path in values}
         hidden = {path for path, found in facts.items() if found is not None and found[0].sensitive}
         inside = self.sensitive_paths() if any(type(value) is dict for value in values.values()) else ()
         return {
@@ -227,9 +256,9 @@ class RuleChecks:
 
     __slots__ = ("excused", "fired", "led", "touched", "unchecked")
 
-    def __init__(self, plan: Plan) -> None:
-        """Start with rules that were not checked."""
-        self.unchecked = set(plan.rule_numbers)
+    def __init__(self, frame: Frame) -> None:
+        """Start with the rules that may be broken."""
+        self.unchecked = set(frame.unsettled)
         """Rules that may be broken: not checked yet, or one of their variables changed since, or found broken."""
         self.touched: set[int] = set()
         """Rules of which a variable changed in this turn."""
@@ -242,15 +271,11 @@ class RuleChecks:
 
     def refresh(self, frame: Frame) -> None:
         """Note the rules whose variables changed."""
-        changed = frame.names.changed
-        if changed:
-            rules_of_variable = frame.plan.rules_of_variable
-            for name in changed:
-                found = rules_of_variable.get(name, frozenset())
-                self.unchecked |= found
-                self.touched |= found
-                self.led -= found
-            changed.clear()
+        if frame.names.changed:
+            found = frame.unsettle_rules()
+            self.unchecked |= found
+            self.touched |= found
+            self.led -= found
 
 
 class Departure(msgspec.Struct, frozen=True):
@@ -269,6 +294,47 @@ class Departure(msgspec.Struct, frozen=True):
 
 class ActiveTurn:
     """Everything that one turn uses and produces."""
+
+    # With slots, since an object with more than thirty attributes is slower to read.
+    __slots__ = (
+        "_rule_checks",
+        "answered",
+        "ask_again",
+        "behaviour",
+        "blocked",
+        "consulting",
+        "deadline",
+        "departure",
+        "escalation",
+        "frame",
+        "frames",
+        "fresh",
+        "given_results",
+        "happened",
+        "hidden",
+        "in_hook",
+        "judged",
+        "messages",
+        "moved",
+        "opening",
+        "past",
+        "paused",
+        "question_from",
+        "reasked",
+        "record",
+        "replay",
+        "reread",
+        "resting",
+        "retried",
+        "run",
+        "session",
+        "steps_of_digression",
+        "taken",
+        "team",
+        "text",
+        "transitions",
+        "waited_at",
+    )
 
     def __init__(
         self,
@@ -352,7 +418,7 @@ class ActiveTurn:
         """What is known about the rules of the active agent."""
         checks = self._rule_checks.get(self.frame.key)
         if checks is None:
-            checks = self._rule_checks[self.frame.key] = RuleChecks(self.frame.plan)
+            checks = self._rule_checks[self.frame.key] = RuleChecks(self.frame)
         return checks
 
     def all_frames(self) -> list[Frame]:
@@ -390,24 +456,12 @@ class ActiveTurn:
 
     # evaluation
 
-    def value(self, expression: Expression, names: Any = None) -> Any:
-        """Evaluate an expression with the variables of the active agent."""
-        return self._compute(expression.closure, names)
-
-    def test(self, expression: Expression, names: Any = None) -> bool:
-        """Say whether a condition is true."""
-        value = self._compute(expression.closure, names)
-        return value if type(value) is bool else expression.truthy(value)
-
-    def render(self, template: CompiledTemplate, names: Any = None) -> str:
-        """Render a template."""
-        return self._compute(template.closure, names)
-
-    def _compute(self, closure: Closure, names: Any) -> Any:
+    def value(self, expression: Expression | CompiledTemplate, names: Any = None) -> Any:
+        """Evaluate an expression with the variables of the active agent, or render a template."""
         run = self.run
         run.steps = run.written = 0
         try:
-            value = closure(self.frame.names if names is None else names, run)
+            value = expression.closure(self.frame.names if names is None else names, run)
         except LimitExceeded as error:
             raise StepError("validation_error", error.message) from None
         if run.captures is not None:
@@ -415,6 +469,15 @@ class ActiveTurn:
             self.frame.names["match"] = run.captures
             run.captures = None
         return value
+
+    def test(self, expression: Expression, names: Any = None) -> bool:
+        """Say whether a condition is true."""
+        value = self.value(expression, names)
+        return value if type(value) is bool else expression.truthy(value)
+
+    def render(self, template: CompiledTemplate, names: Any = None) -> str:
+        """Render a template."""
+        return self.value(template, names)
 
     # variables
 
@@ -431,7 +494,8 @@ class ActiveTurn:
         slot = frame.plan.declarations.session.get(name)
         if slot is None:
             return
-        publish_shared(self.session, frame, name)
+        if slot.reset == "never":
+            publish_shared(self.session, frame, name)
         if slot.type is not None and not fits(value, slot.type):
             detail = {"type": slot.type, "value": value}
             self.note("warning", f"`{name}` is declared {slot.type} and got another type", **detail)

@@ -1,7 +1,8 @@
 """Check the rules of an agent at its checkpoints, and apply the first broken one.
 
 A rule without `BEFORE` is checked wherever the agent is about to do something that the user or the world notices. A
-rule that was checked is checked again only after one of the variables that it reads has changed.
+rule that was checked is checked again only after one of the variables that it reads has changed, in the same turn or in
+later ones; a rule that reads a fact or the time is checked in each turn.
 """
 
 from __future__ import annotations
@@ -58,28 +59,24 @@ def check_rules(
     that a question is about: a rule that only waits for one of them does not stop it.
     """
     frame = turn.frame
+    always = call is not None or checkpoint in frame.plan.checkpoints
+    if not frame.plan.rules or not (always or frame.unsettled or frame.names.changed):
+        return None
     checks = turn.rule_checks
     checks.refresh(frame)
-    if not checks.unchecked and (call is None or not frame.plan.rules) and checkpoint not in frame.plan.checkpoints:
+    if not (always or checks.unchecked):
         return None
     starts = turn.opening and frame.state.step is None and checkpoint in ("call", "reply", "question", "prompt")
     if turn.in_hook or starts:
         checkpoint = "hook"
     if turn.steps_of_digression and checkpoint in _OPEN_TO_DIGRESSIONS:
         return None
+    here = frame.state.step if step is None else step
     for rule in frame.plan.rules_at(f"calling {call.tool}" if call else checkpoint):
         if rule.number in checks.excused or not _is_due(turn, checks, rule, checkpoint, call):
             continue
-        if _is_suspended(turn, rule, call, frame.state.step if step is None else step):
-            continue
         names = _names(turn, rule, call)
-        if not _is_broken(rule, turn, names):
-            checks.unchecked.discard(rule.number)
-            frame.state.remedies.pop(rule.number, None)
-            continue
-        if rule.warns:
-            checks.unchecked.discard(rule.number)
-            _warn(rule, turn, names)
+        if _is_suspended(turn, rule, call, here) or _passes(turn, checks, rule, names):
             continue
         # It asks where its answer is used: at the first action of the step.
         if checkpoint == "step" and rule.failure is not None and rule.failure.collect:
@@ -91,6 +88,22 @@ def check_rules(
         if signal is not None:
             return signal
     return None
+
+
+def _passes(turn: ActiveTurn, checks: RuleChecks, rule: RulePlan, names: Any) -> bool:
+    """Check a rule; say whether it holds, or is broken and only warns."""
+    broken = _is_broken(rule, turn, names)
+    if broken and not rule.warns:
+        return False
+    checks.unchecked.discard(rule.number)
+    if broken:
+        _warn(rule, turn, names)
+        return True
+    frame = turn.frame
+    frame.state.remedies.pop(rule.number, None)
+    if rule.settles and names is frame.names:
+        frame.unsettled.discard(rule.number)
+    return True
 
 
 def _waits_for_answer(turn: ActiveTurn, rule: RulePlan, missing: Iterable[FieldPlan]) -> bool:
@@ -224,7 +237,7 @@ def _lead_to(turn: ActiveTurn, rule: RulePlan, target: Transition, call: CallArg
     state = turn.frame.state
     name = target.name if target.kind == "step" else state.step or turn.frame.plan.entry or ""
     state.remedies[rule.number] = Remedy(name, call.tool if call else "")
-    asked = _gathered(turn, name)
+    asked = _field_names(turn, name)
     known = [field for field in asked if turn.frame.names.get(field) is not None]
     read = [field for field in known if field in rule.inputs]
     turn.ask_again = read or (known if known == asked else [])
@@ -232,7 +245,7 @@ def _lead_to(turn: ActiveTurn, rule: RulePlan, target: Transition, call: CallArg
     return target
 
 
-def _gathered(turn: ActiveTurn, step: str | None) -> list[str]:
+def _field_names(turn: ActiveTurn, step: str | None) -> list[str]:
     """Return the names of the fields that a step gathers."""
     plan = turn.frame.plan.steps.get(step) if step is not None else None
     return [field.name for field in plan.fields] if plan is not None else []
@@ -253,7 +266,7 @@ def _halt(turn: ActiveTurn, rule: RulePlan, *, asks: bool) -> None:
         point.restore()
     elif state.step is None and not state.stack and state.path:
         *state.path, state.step = state.path
-    here = _gathered(turn, state.step)
+    here = _field_names(turn, state.step)
     read = [name for name in frame.plan.fields if name in rule.inputs]
     missing = [name for name in read if frame.names.get(name) is None]
     again = [name for name in read if name not in missing]

@@ -57,7 +57,7 @@ def activate(turn: ActiveTurn, given: dict[str, Any]) -> None:
     state.step, state.stack, state.wait, state.attempts = None, [], "", {}
     language = plan.document.language
     if language is not None:
-        frame.names.setdefault("language", language.text)
+        frame.names["language"] = frame.names.get("language", language.text)
     if first:
         reset(turn, "per_session")
         reset(turn, "per_step")
@@ -70,7 +70,7 @@ def activate(turn: ActiveTurn, given: dict[str, Any]) -> None:
         name, *below = path.split(".")
         turn.assign(name, value, tuple(below))
     # Initial values are not changes, so rules do not apply before the agent or the user has done something.
-    frame.names.changed.clear()
+    frame.unsettle_rules()
     turn.note("activated", plan.name, first=first)
     if first:
         recall(turn, "session:start")

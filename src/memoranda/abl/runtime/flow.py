@@ -39,8 +39,10 @@ def run_flow(turn: ActiveTurn) -> None:
                 continue
         if type(signal) is not Halt:
             stack[-1][1] = place + 1
-        _note_refusals(turn)
-        _apply_signal(turn, signal)
+        if turn.frame.facts.refusals:
+            _note_refusals(turn)
+        if signal is not None:
+            _apply_signal(turn, signal)
     if turn.paused and turn.frame.state.wait == "halted":
         _leave_aside(turn)
 
@@ -70,6 +72,7 @@ def run_block(turn: ActiveTurn, block: Block) -> Signal:
             if here.then is not None:
                 return here.then
             continue
+        broken = turn.frame.names.get("constraint_failures")
         signal = here.actions[place](turn)
         waiting.append((here, place + 1))
         if type(signal) is Block:
@@ -80,7 +83,8 @@ def run_block(turn: ActiveTurn, block: Block) -> Signal:
             if turn.paused and not turn.departure:
                 # Outside the flow there is no position to come back to.
                 turn.paused, turn.frame.state.wait = False, waited
-                turn.note("warning", "an action outside the flow cannot wait for the user")
+                if turn.frame.names.get("constraint_failures") == broken:
+                    turn.note("warning", "an action outside the flow cannot wait for the user")
             return None
         elif signal is not None:
             return signal
@@ -89,10 +93,9 @@ def run_block(turn: ActiveTurn, block: Block) -> Signal:
 
 def _note_refusals(turn: ActiveTurn) -> None:
     refusals = turn.frame.facts.refusals
-    if refusals:
-        for detail in refusals:
-            turn.note("refused", "a read", **detail)
-        refusals.clear()
+    for detail in refusals:
+        turn.note("refused", "a read", **detail)
+    refusals.clear()
 
 
 def _apply_signal(turn: ActiveTurn, signal: Signal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from memoranda.abl.runtime.active_turn import ActiveTurn
@@ -10,7 +11,7 @@ from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, FieldPlan, InterruptionPlan, Signal
 from memoranda.abl.runtime.state import Wait
-from memoranda.abl.understanding.fields import Intent
+from memoranda.abl.understanding.fields import FieldSpec, Intent
 from memoranda.abl.understanding.validation import coerce, validate
 from memoranda.abl.variables import CATEGORY, hidden_text
 from memoranda.agent.models import Ask, Said
@@ -102,9 +103,16 @@ class GatherAction:
     def _correct(self, turn: ActiveTurn) -> dict[str, Any]:
         """Return corrected values of fields that have one, and clear the fields that depend on them."""
         names = turn.frame.names
-        there = [field.wanted for field in self.fields if names.get(field.name) is not None]
-        asked = [field for field in self.fields if field.name == turn.frame.state.asked]
-        missing = next((field.wanted for field in asked if names.get(field.name) is None), None)
+        asked = turn.frame.state.asked
+        there: list[FieldSpec] = []
+        missing: FieldSpec | None = None
+        for field in self.fields:
+            if names.get(field.name) is not None:
+                there.append(field.wanted)
+            elif field.name == asked:
+                missing = field.wanted
+        if not there:
+            return {}
         reader = turn.frame.member.reader
         found = reader.find_corrections(there, turn.text, now=turn.run.clock.now(), missing=missing)
         changed = {name: value for name, value in found.items() if value != names.get(name)}
@@ -123,9 +131,13 @@ class GatherAction:
             and field.required
             and field.asks
             and (field.default is None or turn.value(field.default) is None)
-            and all(turn.frame.value_at(other, turn.run) is not None for other in field.depends_on)
+            and not (field.depends_on and self._waits_for_others(turn, field))
         ]
         return missing or [field for field in self._falsy_fields(turn) if field.asks]
+
+    def _waits_for_others(self, turn: ActiveTurn, field: FieldPlan) -> bool:
+        """Say whether a field depends on one without a value."""
+        return any(turn.frame.value_at(other, turn.run) is None for other in field.depends_on)
 
     def _falsy_fields(self, turn: ActiveTurn) -> Sequence[FieldPlan]:
         """Return the fields to ask for if all have a value but `complete_when` is false: those with a falsy value.
@@ -143,7 +155,8 @@ class GatherAction:
         return [field for field in self.fields if field.active_when is None or turn.test(field.active_when)]
 
     def _is_complete(self, turn: ActiveTurn, missing: list[FieldPlan]) -> bool:
-        if any(field.name in turn.frame.state.again for field in self.fields):
+        again = turn.frame.state.again
+        if again and any(field.name in again for field in self.fields):
             return False
         if self.complete_when is not None:
             return turn.test(self.complete_when)
@@ -204,9 +217,10 @@ def keep_values(turn: ActiveTurn, fields: Iterable[FieldPlan], found: dict[str, 
 def complaint_about(turn: ActiveTurn, field: FieldPlan, value: Any) -> str:
     """Return a sentence for the user about what is wrong with a value, or an empty string."""
     complaint = validate(value, field.rules, now=turn.run.clock.now()) if field.rules else None
-    layer = Layer({field.name: value, "value": value}, turn.frame.names)
-    if not complaint and field.validation is not None and not turn.test(field.validation, layer):
-        complaint = f"That cannot be the {field.name.replace('_', ' ')}."
+    if not complaint and field.validation is not None:
+        layer = Layer({field.name: value, "value": value}, turn.frame.names)
+        if not turn.test(field.validation, layer):
+            complaint = f"That cannot be the {field.name.replace('_', ' ')}."
     if not complaint and field.sentence and not _is_judged_valid(turn, field, value):
         complaint = f"That cannot be the {field.name.replace('_', ' ')}: {field.sentence}"
     if not complaint:
@@ -290,12 +304,17 @@ def _schema(field: FieldPlan) -> dict[str, Any]:
     return {"type": ["array" if field.wanted.list else kind, "null"]}
 
 
+_CONDITION, _INTENT = attrgetter("condition"), attrgetter("intent")
+
+
 def find_interruption(turn: ActiveTurn, choices: Sequence[InterruptionPlan]) -> InterruptionPlan | None:
     """Return the sub-intent or digression that the user's words express, or None."""
-    open_now = [choice for choice in choices if choice.condition is None or turn.test(choice.condition)]
+    open_now = choices
+    if any(map(_CONDITION, choices)):
+        open_now = [choice for choice in choices if choice.condition is None or turn.test(choice.condition)]
     if not open_now:
         return None
-    place = turn.frame.member.reader.find_intent([choice.intent for choice in open_now], turn.text)
+    place = turn.frame.member.reader.find_intent(list(map(_INTENT, open_now)), turn.text)
     if place is None and turn.frame.member.model is not None:
         place = _ask_for_intent(turn, [choice.label for choice in open_now])
     return None if place is None else open_now[place]
@@ -305,9 +324,9 @@ def find_category(turn: ActiveTurn) -> None:
     """Set `intent.category` by the user's words, if conditions read it; a model may set it later."""
     frame = turn.frame
     categories = frame.plan.categories
-    frame.names.pop(CATEGORY, None)
     if not categories:
         return
+    frame.names.pop(CATEGORY, None)
     intents = [Intent(category.replace("_", " "), (category,)) for category in categories]
     place = frame.member.reader.find_intent(intents, turn.text)
     if place is None and frame.member.model is not None and frame.plan.document.flow is not None:

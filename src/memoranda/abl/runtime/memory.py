@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, Literal, cast
 
 import msgspec
@@ -26,8 +25,7 @@ from memoranda.errors import LimitExceeded, MemorandaError, Refused, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun, Names
 from memoranda.lang.expression.nodes import Path
 from memoranda.model.fact import Fact
-from memoranda.model.internals import check_own_key
-from memoranda.model.names import lies_under
+from memoranda.model.names import check_own_key, lies_under
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, encode_checked
@@ -59,13 +57,17 @@ class PendingChange(msgspec.Struct, frozen=True):
     source: str
     entry: TraceEntry
     """The entry of the trace, removed if the change is refused in the end."""
-    digests: tuple[dict[str, str], str] | None = None
-    """Of a trigger, the digests of what its agent stored, and the trigger's id."""
+    trigger: tuple[Frame, TriggerPlan] | None = None
+    """The trigger that stores the value, with its agent."""
+    place: FactPlace | None = None
+    """The fact, if it was read before and is replaced as a whole, so that it need not be read again."""
 
     def retry_later(self) -> None:
         """Let the trigger store the value in a later turn, because a quota was exceeded in this one."""
-        if self.digests is not None:
-            self.digests[0].pop(self.digests[1], None)
+        if self.trigger is not None:
+            frame, trigger = self.trigger
+            frame.state.stored.pop(trigger.id, None)
+            frame.due_triggers.add(trigger.number)
 
     @property
     def builds_on(self) -> bool:
@@ -157,11 +159,11 @@ class SessionFacts:
             fact: Fact | None = self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
             return FactPlace(key, (), fact.value if fact else None, fact)
         names = [name for name, _ in at_or_above(key)]
-        stored = self._stored(scope, [name for name in names if (scope.path, name) not in changed])
+        stored = self._read_facts(scope, [name for name in names if (scope.path, name) not in changed])
         values = {name: changed.get((scope.path, name)) for name in names}
         values.update({name: fact.value for name, fact in stored.items()})
         if values[key] is None:
-            for name, rest in islice(at_or_above(key), 1, None):
+            for name, rest in at_or_above(key)[1:]:
                 if type(values[name]) is dict:
                     return FactPlace(name, rest, values[name], stored.get(name))
             slug, _, rest = key.partition(".")
@@ -169,7 +171,7 @@ class SessionFacts:
                 return FactPlace(slug, tuple(rest.split(".")))
         return FactPlace(key, (), values[key], stored.get(key))
 
-    def _stored(self, scope: Scope, keys: Sequence[str]) -> dict[str, Fact]:
+    def _read_facts(self, scope: Scope, keys: Sequence[str]) -> dict[str, Fact]:
         """Return the facts of these keys, read in one snapshot, by key."""
         gets = [GetFact(scope=scope, key=key, as_of=self.as_of) for key in keys]
         if len(gets) > 1 and not self.memory.may(GetFacts(scope=scope, gets=tuple(gets))):
@@ -289,7 +291,7 @@ class SessionFacts:
         """Return the fact that a change builds on; a fact that may be written, not read, is replaced unread."""
         key = change.variable.key
         try:
-            return self._locate(scope, key, values, create=change.kind != "remove")
+            return change.place or self._locate(scope, key, values, create=change.kind != "remove")
         except Refused:
             if change.kind == "append" or change.below:
                 raise
@@ -323,9 +325,11 @@ class FrameFacts:
         self.refusals: list[dict[str, Any]] = []
         """Refused reads that are not in the trace yet; a refused read gives null, so the trace has to report it."""
 
-    def granted(self, path: str) -> tuple[Persistent, Path] | None:
+    def find_grant(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the fact that was granted at or above a path, as its owner declares it, and the rest of the path."""
-        for whole, _ in at_or_above(path) if self.grants else ():
+        if not self.grants:
+            return None
+        for whole, _ in at_or_above(path):
             grant = self.grants.get(whole)
             if grant is not None:
                 fact = grant.fact or whole
@@ -335,7 +339,7 @@ class FrameFacts:
 
     def _resolve(self, variable: Persistent, below: Path) -> tuple[Persistent, Path]:
         """Return the fact of a path; a grant takes precedence over a path that is not declared."""
-        granted = None if variable.declared else self.granted(".".join((variable.path, *below)))
+        granted = None if variable.declared else self.find_grant(".".join((variable.path, *below)))
         return granted or (variable, below)
 
     def grant(self, path: str, access: Access, named: tuple[Persistent, Path] | None) -> PathGrant:
@@ -353,7 +357,7 @@ class FrameFacts:
 
     def write_only_keys(self, scope: Scope) -> set[str]:
         """Return the keys in a scope that this agent may write but not read."""
-        granted = [found[0] for path in self.grants if (found := self.granted(path)) is not None and not found[1]]
+        granted = [found[0] for path in self.grants if (found := self.find_grant(path)) is not None and not found[1]]
         known = (*self._declarations.persistent.values(), *granted)
         return {one.key for one in known if one.access == "write" and self.session.scope(one) == scope}
 
@@ -382,7 +386,7 @@ class FrameFacts:
 
     def _is_withheld(self, variable: Persistent) -> bool:
         """Say whether a path is neither declared by the agent nor granted by the one that handed over with grants."""
-        return bool(self.grants) and not variable.declared and self.granted(variable.path) is None
+        return bool(self.grants) and not variable.declared and self.find_grant(variable.path) is None
 
     def _read_fact(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
         if self._is_withheld(variable):
@@ -438,7 +442,7 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         because: str,
-        digests: tuple[dict[str, str], str] | None = None,
+        trigger: tuple[Frame, TriggerPlan] | None = None,
     ) -> None:
         """Store a value as a trigger does: a single value is appended to an array."""
         if value is None:
@@ -447,23 +451,19 @@ class FrameFacts:
             return
         variable, below = self._resolve(variable, below)
         value = _exact(variable, value)
-        appends = (
-            not below
-            and turn.behaviour.store_to_array == "append"
-            and type(value) is not list
-            and (variable.type == "array" or type(self._before(variable)) is list)
-        )
+        appends, place = variable.type == "array", None
+        scope = self.session.scope(variable)
+        if below or turn.behaviour.store_to_array != "append" or type(value) is list:
+            appends = False
+        elif not appends and scope is not None:
+            place = self._place(scope, variable, create=True)
+            appends = type(field_at(place.value, place.fields)) is list
+        kind = "append" if appends else "put"
         detail = {"value": self.redact(variable, value), "when": because or None, "ttl": ttl}
         try:
-            self._change(turn, variable, below, "append" if appends else "put", value, ttl, detail, digests)
+            self._change(turn, variable, below, kind, value, ttl, detail, place=place, trigger=trigger)
         except StepError as error:
             turn.note("refused", variable.path, why=error.message)
-
-    def _before(self, variable: Persistent) -> Any:
-        """Return the current value of a path, or None if it may not be read."""
-        scope = self.session.scope(variable)
-        place = FactPlace(variable.key) if scope is None else self._place(scope, variable)
-        return field_at(place.value, place.fields)
 
     def _place(self, scope: Scope, variable: Persistent, *, create: bool = False) -> FactPlace:
         """Return where a path is stored; one that may not be read is a fact of its own, without a value."""
@@ -481,35 +481,46 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         detail: dict[str, Any],
-        digests: tuple[dict[str, str], str] | None = None,
+        *,
+        place: FactPlace | None = None,
+        trigger: tuple[Frame, TriggerPlan] | None = None,
     ) -> None:
-        """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once."""
+        """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once.
+
+        `place` is where a new value is stored, if the caller has looked it up.
+        """
         scope = self._writable(turn, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
-        place = self._place(scope, variable, create=kind != "remove")
+        # A field of a record and an item of a list are merged into what is stored; anything else replaces it unread.
+        whole = "." not in variable.key and not below and kind != "append"
+        found = place if whole else None
+        if place is None:
+            place = FactPlace(variable.key) if whole else self._place(scope, variable, create=kind != "remove")
         if ttl is not None and place.fields:
             about = f"`{variable.path}` is a field of a record, which keeps its own time to live"
             turn.note("warning", about, ttl=ttl)
             detail, ttl = {**detail, "ttl": None}, None
         entry = TraceEntry("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
         fields = (*place.fields, *below)
-        change = PendingChange(variable, below, place.key, fields, kind, value, ttl, self.agent, entry, digests)
+        change = PendingChange(variable, below, place.key, fields, kind, value, ttl, self.agent, entry, trigger, found)
         after = change.apply(place.value)
         session = self.session
         try:
             expect = place.stored.version if place.fields and place.stored else None
             effect = session.effect(scope, place.key, after, source=self.agent, ttl=ttl, expect=expect)
-            # Who writes a field of a record needs the right to write the record, and the path of the field.
-            own = session.effect(scope, variable.key, value, source=self.agent) if place.fields else effect
-            for one in (effect, own):
+            needed = [effect]
+            if place.fields:
+                # Who writes a field of a record needs the right to write the record, and the path of the field.
+                needed.append(session.effect(scope, variable.key, value, source=self.agent))
+            for one in needed:
                 if session.as_of is None and not session.memory.may(one):
                     session.memory.perform(one)
         except (Refused, UsageError) as error:
             turn.note("refused", variable.path, **refusal_detail(variable, error))
             return
         session.overlay[(scope.path, place.key)] = after
-        turn.frame.names.changed.add(variable.path.partition(".")[0])
+        turn.frame.names.note_change(variable.path.partition(".")[0])
         session.pending.append(change)
         turn.happened.append(entry)
 
@@ -525,7 +536,7 @@ class FrameFacts:
         if variable.access == "read":
             self._refuse(turn, variable, scope, value)
             return None
-        if warn and not fits(value, variable.type):
+        if warn and variable.type is not None and not fits(value, variable.type):
             about = f"`{variable.path}` is declared {variable.type} and got another type"
             turn.note("warning", about, type=variable.type, value=self.redact(variable, value))
         return scope
@@ -650,32 +661,44 @@ _STILL = _Still()
 
 
 def remember(turn: ActiveTurn, frame: Frame) -> None:
-    """Run the remember triggers of an agent, in the order of the file."""
-    stored = frame.state.stored
-    for trigger in frame.plan.triggers:
+    """Run the remember triggers of an agent that may have something to do, in the order of the file."""
+    plan, due, changed = frame.plan, frame.due_triggers, frame.names.unremembered
+    for name in changed:
+        due |= plan.triggers_of_variable.get(name, frozenset())
+    changed.clear()
+    for trigger in [plan.triggers[number] for number in sorted(due)] if due else ():
         try:
             if turn.test(trigger.when, frame.names):
                 _store(turn, frame, trigger)
-            elif trigger.id in stored:
-                del stored[trigger.id]
+            else:
+                frame.state.stored.pop(trigger.id, None)
         except StepError as error:
             # The other triggers still run.
             turn.note("error", error.kind, message=error.message, when=trigger.text)
+        else:
+            if trigger.inputs is not None and turn.behaviour.remember == "changes":
+                due.discard(trigger.number)
 
 
 def _store(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> None:
     """Store the value of a trigger whose condition holds, unless it was stored already."""
     stored = frame.state.stored
-    # With a constant clock and constant ids: a value with the current time would differ in every turn.
-    try:
-        digest = _digest(trigger.value.value(frame.names, ExpressionRun(clock=_STILL, ids=_STILL)))
-    except LimitExceeded as error:
-        raise StepError("validation_error", error.message) from None
+    digest = _digest(_timeless_value(turn, frame, trigger))
     if turn.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
         return
     value = turn.value(trigger.value, frame.names)
     stored[trigger.id] = digest
-    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (stored, trigger.id))
+    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (frame, trigger))
+
+
+def _timeless_value(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> Any:
+    """Return the value of a trigger with a constant clock and ids: the current time would differ in every turn."""
+    if trigger.inputs is not None:
+        return turn.value(trigger.value, frame.names)
+    try:
+        return trigger.value.value(frame.names, ExpressionRun(clock=_STILL, ids=_STILL))
+    except LimitExceeded as error:
+        raise StepError("validation_error", error.message) from None
 
 
 def store_result(turn: ActiveTurn, frame: Frame, complete: CompletePlan) -> None:

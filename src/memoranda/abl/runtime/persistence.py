@@ -204,7 +204,7 @@ def freeze(turn: ActiveTurn) -> None:
     for frame in turn.all_frames():
         names = frame.names
         saved = (*_SAVED_NAMES, *frame.state.notes.injected)
-        frame.state.names = {name: names[name] for name in saved if names.get(name) is not None}
+        frame.state.names = {name: names[name] for name in saved if name in names and names[name] is not None}
         frame.state.key = frame.key
         variables.update(_variables_to_save(frame))
     turn.session.vars = variables

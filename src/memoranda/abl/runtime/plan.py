@@ -95,6 +95,10 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
     infer: bool = False
     description: str = ""
 
+    def __post_init__(self) -> None:
+        """Compute how to look for the field at load, so that no turn has to."""
+        _ = self.wanted.profile, self.wanted_when_asked.profile
+
     @property
     def takes_any_text(self) -> bool:
         """Whether any text can be its value."""
@@ -190,6 +194,8 @@ class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What it reads."""
     inputs: frozenset[str]
     """The variables that it reads: the first segments of its paths."""
+    settles: bool
+    """Whether it depends on these variables alone, so that it stays true until one of them changes."""
 
 
 class ModelVariable(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +214,8 @@ class ModelVariable(msgspec.Struct, frozen=True, kw_only=True):
 class TriggerPlan(msgspec.Struct, frozen=True):
     """A remember trigger."""
 
+    number: int
+    """Its position in the file."""
     id: str
     """Identifies the trigger in the state of a session; depends on what is stored, not on its position in the file."""
     when: Expression
@@ -215,7 +223,9 @@ class TriggerPlan(msgspec.Struct, frozen=True):
     target: Persistent
     below: tuple[str, ...]
     ttl: int | None
-    text: str = ""
+    text: str
+    inputs: frozenset[str] | None
+    """The variables on which its condition and its value depend; None if they depend on anything else."""
 
 
 class RecallPlan(msgspec.Struct, frozen=True):
@@ -370,6 +380,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The numbers of the rules that read each variable, by its name."""
         names = {name for rule in self.rules for name in rule.inputs}
         return {name: frozenset(rule.number for rule in self.rules if name in rule.inputs) for name in names}
+
+    @cached_property
+    def triggers_of_variable(self) -> Mapping[str, frozenset[int]]:
+        """The numbers of the triggers that read each variable, by its name, if they depend on variables alone."""
+        names = frozenset[str]().union(*(one.inputs or () for one in self.triggers))
+        return {name: frozenset(one.number for one in self.triggers if name in (one.inputs or ())) for name in names}
+
+    @cached_property
+    def names_read(self) -> frozenset[str]:
+        """The variables that rules and triggers read."""
+        return frozenset((*self.rules_of_variable, *self.triggers_of_variable))
 
     @cached_property
     def rule_numbers(self) -> frozenset[int]:

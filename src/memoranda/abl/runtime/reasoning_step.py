@@ -91,7 +91,7 @@ class ReasoningAction:
         """Ask the model, call the tools it asks for, and ask again, until it replies with text."""
         messages = list(conversation(turn))
         tools = self._specs(turn)
-        remembered = _remembered(turn)
+        remembered = _memory_text(turn)
         for _ in range(turn.behaviour.reasoning):
             instructions = "\n\n".join(filter(None, (self._instructions(turn), remembered)))
             reply = _reply(turn, Ask(instructions, tuple(messages), tools))
@@ -157,7 +157,7 @@ class ReasoningAction:
         return "\n\n".join(parts)
 
 
-def _remembered(turn: ActiveTurn) -> str:
+def _memory_text(turn: ActiveTurn) -> str:
     """Return what is remembered of the user that matters now, without sensitive values; nothing in a replay."""
     facts = turn.frame.facts.session
     if facts.user is None or turn.replay is not None:

@@ -42,7 +42,7 @@ def take_turn(turn: ActiveTurn) -> None:
     refresh_shared(turn)
     turn.waited_at = Position(turn.frame)
     for frame in turn.all_frames():
-        frame.names.changed.clear()
+        frame.unsettle_rules()
     names = turn.frame.names
     names["last_input"], names["input"] = names.get("input"), turn.text
     names["turn_count"] = (names.get("turn_count") or 0) + 1
@@ -213,16 +213,20 @@ def _find_interruption(turn: ActiveTurn) -> InterruptionPlan | None:
 def _take_values(turn: ActiveTurn) -> None:
     """Pass the words to the GATHER that asked, and to fields elsewhere that a broken rule reads."""
     state = turn.frame.state
-    action: Any = None
+    gather: GatherAction | None = None
     if state.wait == "gather" and state.stack:
         number, place = state.stack[-1]
         action = turn.frame.plan.blocks[number].actions[place]
-    own = {field.name for field in action.fields} if isinstance(action, GatherAction) else set[str]()
-    elsewhere = [name for name in state.again if name not in own and name in turn.frame.plan.fields]
-    taken = isinstance(action, GatherAction) and action.take(turn)
+        gather = action if isinstance(action, GatherAction) else None
+    elsewhere: list[str] = []
+    if state.again:
+        # Before the GATHER takes values, which removes its fields from `again`.
+        own = [field.name for field in gather.fields] if gather is not None else []
+        elsewhere = [name for name in state.again if name not in own and name in turn.frame.plan.fields]
+    taken = gather is not None and gather.take(turn)
     if elsewhere and not taken and (state.wait != "reasoning" or turn.frame.member.model is None):
         taken = _take_elsewhere(turn, elsewhere)
-    if isinstance(action, GatherAction) and not taken and turn.frame.step is not None:
+    if gather is not None and not taken and turn.frame.step is not None:
         step = turn.frame.step
         count_attempt(turn, step)
         leave_if_exhausted(turn, step)

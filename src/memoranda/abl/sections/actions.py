@@ -495,7 +495,7 @@ def _call(reader: Reader, line: Line) -> Call | None:
     positional: list[Raw] = []
     named: list[Argument] = list(found.mapping("WITH"))
     for argument in split(part(written, *called.span(2)), ",") if called else []:
-        sides = split_assignment(argument) or _named(argument)
+        sides = split_assignment(argument) or _name_and_value(argument)
         if sides:
             named.append(Argument(*sides, span=argument.span))
         elif argument.text:
@@ -509,7 +509,7 @@ def _call(reader: Reader, line: Line) -> Call | None:
     return call
 
 
-def _named(argument: Raw) -> tuple[Raw, Raw] | None:
+def _name_and_value(argument: Raw) -> tuple[Raw, Raw] | None:
     """Return name and value of an argument that is written as `name: value`."""
     sides = split_pair(argument)
     return sides if sides and _STEP.fullmatch(sides[0].text) and sides[1].text else None

@@ -182,10 +182,10 @@ def read_escalate(reader: Reader, lines: tuple[Line, ...], span: Span) -> Escala
         for line in (*loose, *reader.items(found.below("triggers"), "triggers"))
         if (trigger := _trigger(reader, line)) is not None
     ]
-    return Escalate(tuple(triggers), _shown_to_people(reader, found), found.kept, span=span)
+    return Escalate(tuple(triggers), _names_for_people(reader, found), found.kept, span=span)
 
 
-def _shown_to_people(reader: Reader, found: Properties) -> tuple[Raw, ...]:
+def _names_for_people(reader: Reader, found: Properties) -> tuple[Raw, ...]:
     """Return the variables that a person is shown; anything but a name has no effect."""
     line = found.line("context_for_human")
     if line is None:

@@ -164,7 +164,7 @@ def _remember(reader: Reader, line: Line) -> Remember | None:
 
 
 def _recall(reader: Reader, line: Line) -> Recall | None:
-    retired = _retired_event(line)
+    retired = _event_of_old_form(line)
     if retired and line.key and line.value:
         reader.warning(
             "retired",
@@ -190,7 +190,7 @@ def _recall(reader: Reader, line: Line) -> Recall | None:
     )
 
 
-def _retired_event(line: Line) -> str | None:
+def _event_of_old_form(line: Line) -> str | None:
     """Return the event of `ON_START: "text"` and its kin; one without a successor is the name of a tool or a field."""
     word = (line.key or "").upper()
     if not word.startswith("ON_") or line.value is None or LEVELS["recall"].find(word):

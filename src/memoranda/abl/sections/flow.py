@@ -132,7 +132,7 @@ def _interruptions(
         intent = given.text("INTENT")
         if intent is None:
             continue
-        ordered = _ordered_actions(reader, given, "digression")
+        ordered = _action_list(reader, given, "digression")
         goto = _leads_to(given) or _leads_to(ordered)
         interruptions.append(
             Interruption(
@@ -155,7 +155,7 @@ def _leads_to(given: Properties) -> Target | None:
     return Target("handoff", agent, span=agent.span) if agent else None
 
 
-def _ordered_actions(reader: Reader, given: Properties, level: str) -> Properties:
+def _action_list(reader: Reader, given: Properties, level: str) -> Properties:
     """Return the entries of a `DO` list as properties of one level, in order."""
     lines: list[Line] = []
     for item in reader.items(given.below("DO"), "DO"):
@@ -184,7 +184,7 @@ def _action_handlers(reader: Reader, found: Properties) -> tuple[ActionHandler, 
             continue
         entries = line.children if by_id else line.entries
         given = reader.properties(entries, "action handler", owner=line.span, required=not by_id)
-        ordered = _ordered_actions(reader, given, "action handler")
+        ordered = _action_list(reader, given, "action handler")
         action = line.name if by_id else given.text("ACTION")
         if action is not None:
             body = (*read_actions(reader, given), *read_actions(reader, ordered))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from memoranda.abl import document
+from memoranda.abl.document import Tool, ToolParameter
 from memoranda.abl.keywords import type_name
 from memoranda.abl.lines import top_level_characters
 from memoranda.abl.tools.outcome import ToolFailure
@@ -181,7 +182,7 @@ class Parameter(msgspec.Struct, frozen=True):
     """Whether null is a value, as opposed to a missing argument."""
 
 
-class Parameters(msgspec.Struct, frozen=True):
+class Parameters(msgspec.Struct, frozen=True, dict=True):
     """The parameters of a tool, in order; `more` allows others by name, `rest` others by position."""
 
     known: tuple[Parameter, ...] = ()
@@ -190,7 +191,7 @@ class Parameters(msgspec.Struct, frozen=True):
     by_place: int = 0
     """Number of positional-only parameters."""
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names, in order."""
         return tuple(parameter.name for parameter in self.known)
@@ -202,12 +203,12 @@ class Parameters(msgspec.Struct, frozen=True):
         return object_schema(properties, required, description=description, more=self.more)
 
 
-def tool_parameters(tool: document.Tool) -> Parameters:
+def tool_parameters(tool: Tool) -> Parameters:
     """Return the parameters that the agent declares for a tool."""
     return Parameters(tuple(_tool_parameter(parameter) for parameter in tool.parameters))
 
 
-def _tool_parameter(parameter: document.ToolParameter) -> Parameter:
+def _tool_parameter(parameter: ToolParameter) -> Parameter:
     written = parameter.type.text if parameter.type else ""
     schema = type_schema(written)
     return Parameter(

@@ -143,7 +143,7 @@ class AsyncConnection:
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            raise self._closed_error() from error
+            raise self._error_after_close() from error
 
     async def _once(self, request: Request, *, may_fail: bool) -> httpx.Response | MemorandaError:
         """Send a request once; return the response, or the error if the request may be retried."""
@@ -158,7 +158,7 @@ class AsyncConnection:
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            raise self._closed_error() from error
+            raise self._error_after_close() from error
 
     def _options(self, request: Request) -> dict[str, Any]:
         headers = (
@@ -203,7 +203,7 @@ class AsyncConnection:
             sent=True,
         )
 
-    def _closed_error(self) -> Unavailable:
+    def _error_after_close(self) -> Unavailable:
         return Unavailable("this client is closed", hint="Create a new one", url=self.url, sent=False)
 
     def _unreachable(self, request: Request, error: httpx.TransportError) -> Unavailable:

@@ -23,7 +23,7 @@ from memoranda.governance.approvals import ReadApprovals
 from memoranda.governance.ledger import ReadLedger
 from memoranda.governance.runs import ReadRuns
 from memoranda.model.effect import Effect
-from memoranda.model.internals import is_internal
+from memoranda.model.names import is_internal
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.server.admin.html import html_response, render

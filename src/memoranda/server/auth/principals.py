@@ -141,7 +141,7 @@ def authenticate(settings: Settings, memory: Memory, attempts: FailedAttempts) -
     return _Authentication(memory, tokens=tokens, limit=RateLimit(settings.rate, settings.burst), attempts=attempts)
 
 
-def failed_attempts(settings: Settings) -> FailedAttempts:
+def attempt_counter(settings: Settings) -> FailedAttempts:
     """Return the counter of wrong keys and tokens of a server process."""
     return FailedAttempts(settings.wrong_keys, settings.proxies)
 

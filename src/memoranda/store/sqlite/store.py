@@ -17,7 +17,6 @@ import apsw
 
 from memoranda.store.base import Reader, Transaction
 from memoranda.store.sql.errors import use_after_close, use_after_fork
-from memoranda.store.sqlite import fork
 from memoranda.store.sqlite.connection import (
     IN_MEMORY,
     Connection,
@@ -30,6 +29,7 @@ from memoranda.store.sqlite.connection import (
 )
 from memoranda.store.sqlite.dialect import SQL
 from memoranda.store.sqlite.errors import translate
+from memoranda.store.sqlite.fork import track, untrack
 from memoranda.store.sqlite.group_commit import GroupCommit
 
 T = TypeVar("T")
@@ -70,11 +70,11 @@ class SqliteStore:
         self._opened = False
         self.path = full_path
         if path != IN_MEMORY:
-            fork.track(self)  # before opening it: another thread may fork meanwhile
+            track(self)  # before opening it: another thread may fork meanwhile
         try:
             self._writer = GroupCommit(settings, path)
         except BaseException as error:
-            fork.untrack(self)
+            untrack(self)
             if isinstance(error, apsw.Error):
                 raise translate(error, path) from error
             raise

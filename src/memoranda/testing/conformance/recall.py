@@ -908,18 +908,18 @@ class EntryRulePromises:
         agent = memory.scope(user="ada", agent="emails")
         agent.remember("The tuner of the organ is called Vasco", collection="notes")
 
-        def found(**narrowing: Any) -> list[Any]:
+        def contents(**narrowing: Any) -> list[Any]:
             return sorted(match.content for match in ada.recall("tuner", limit=50, threshold=0.5, **narrowing))
 
         piano, organ = "The piano tuner comes on Thursday", "The tuner of the organ is called Vasco"
-        assert found() == [piano, organ]
-        assert found(collections=["notes"]) == [piano, organ]
-        assert found(collections=["glazes"]) == []
-        assert found(scopes=["user:ada"]) == found(scopes=[ada]) == [piano]
-        assert found(scopes=[agent]) == [organ]
-        assert found(filter={"room": "hall"}) == [piano]
-        assert found(filter={"room": "cellar"}) == []
-        assert found(kinds="fact") == []
+        assert contents() == [piano, organ]
+        assert contents(collections=["notes"]) == [piano, organ]
+        assert contents(collections=["glazes"]) == []
+        assert contents(scopes=["user:ada"]) == contents(scopes=[ada]) == [piano]
+        assert contents(scopes=[agent]) == [organ]
+        assert contents(filter={"room": "hall"}) == [piano]
+        assert contents(filter={"room": "cellar"}) == []
+        assert contents(kinds="fact") == []
         wrong_options: tuple[dict[str, Any], ...] = ({"kinds": ["dream"]}, {"scopes": ["nobody"]}, {"expand": 1})
         for wrong in wrong_options:
             assert_raises(UsageError, ada.recall, "tuner", **wrong)
@@ -957,37 +957,37 @@ class EntryRulePromises:
     def test_a_recall_of_everything_follows_every_change(self, memory: Memory, clock: FakeClock) -> None:
         ada = memory.scope(user="ada")
 
-        def found(query: str = "heron") -> list[Any]:
+        def contents(query: str = "heron") -> list[Any]:
             return [match.content for match in ada.recall(query, threshold=0.5, limit=50)]
 
-        assert found() == []
+        assert contents() == []
         ada.set("bird", "heron")
-        assert found() == ["bird: heron"]
+        assert contents() == ["bird: heron"]
         before = clock.now()
         clock.advance(60)
         ada.set("bird", "otter")
-        assert found() == []
-        assert found("otter") == ["bird: otter"]
+        assert contents() == []
+        assert contents("otter") == ["bird: otter"]
         assert [match.content for match in ada.recall("heron", as_of=before, threshold=0.5)] == ["bird: heron"]
         ada.delete("bird")
-        assert found("otter") == []
+        assert contents("otter") == []
         kept = ada.remember("A heron at the weir", collection="notes")
-        assert found() == ["A heron at the weir"]
+        assert contents() == ["A heron at the weir"]
         ada.forget(kept.id, collection="notes")
-        assert found() == []
+        assert contents() == []
         core = ada.blocks.update("core", "- Feeds a heron\n- Owns a kayak", expected_updated_at=None)
-        assert found() == ["- Feeds a heron"]
+        assert contents() == ["- Feeds a heron"]
         ada.blocks.update("core", "- Owns a kayak", expected_updated_at=core.updated_at)
-        assert found() == []
+        assert contents() == []
         ada.set("bird", "heron", ttl=60)
-        assert found() == ["bird: heron"]
+        assert contents() == ["bird: heron"]
         clock.advance(61)
-        assert found() == []
+        assert contents() == []
         ada.set("bird", "heron")
         ada.remember("A heron again", collection="notes")
-        assert len(found()) == 2
+        assert len(contents()) == 2
         memory.erase(user="ada")
-        assert found() == []
+        assert contents() == []
 
     def test_a_recall_of_everything_leaves_out_what_the_caller_may_not_read(self, memory: Memory) -> None:
         ada = _with_everything(memory)

@@ -14,7 +14,7 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, MemorandaError, NotFound, UsageError
 from memoranda.governance.ledger import ReadLedger
 from memoranda.model.fact import Fact, Revision
-from memoranda.model.internals import is_internal
+from memoranda.model.names import is_internal
 from memoranda.model.text import quote
 from memoranda.server.admin.context import (
     PAGE_BYTES,
