@@ -13,6 +13,7 @@ import msgspec
 
 from memoranda.engine.schema_graph import UNBOUNDED, Graph, Json, Node, comparisons, measure, pattern_weight
 from memoranda.errors import InvalidDefinition, LimitExceeded
+from memoranda.model.text import closest
 from memoranda.model.value import encode
 
 QUICK = 200_000
@@ -472,7 +473,7 @@ class Evaluation:
             return (), f"False schema does not allow {_show(value)}"
         if not self._asserts(node, value):
             error = next(iter(_native(node).iter_errors(value)))
-            return tuple(error.schema_path), error.message
+            return tuple(error.schema_path), error.message + _suggestion(node, value)
         if isinstance(value, dict) and node.additional is not None and node.additional.schema is False:
             extra = [name for name in cast(Json, value) if node.additional in self._others(node, name)]
             if extra:
@@ -489,6 +490,15 @@ class Evaluation:
         if node.contains is not None:
             return ("contains",), f"None, or too many, of {_show(value)} are valid under the given schema"
         return ("unevaluatedItems",), "Unevaluated items are not allowed"
+
+
+def _suggestion(node: Node, value: Any) -> str:
+    """Return the choice that was probably meant by a text that is none of them."""
+    choices: Any = cast(Json, node.schema).get("enum") if isinstance(node.schema, dict) else None
+    if not isinstance(value, str) or not isinstance(choices, list) or value in choices:
+        return ""
+    near = closest(value, [one for one in cast(list[Any], choices) if isinstance(one, str)])
+    return f"; did you mean {_show(near)}?" if near else ""
 
 
 class _Seen:
