@@ -104,7 +104,7 @@ def test_what_is_too_long_points_to_ingest(cli):
     done = cli("remember", "-", *IN_NOTES, input="word " * 20_000)
     assert done.code == 2
     assert done.err.startswith("error[limit_exceeded]:")
-    assert "hint: Remember it in parts with `memoranda ingest`" in done.err
+    assert "hint: Remember it in parts with --chunk 1200" in done.err
     assert cli("remember", "-", *IN_NOTES, input="word " * 2_000).code == 0
 
 
