@@ -85,12 +85,13 @@ class _Block:
         self.children: list[_Block] = []
         self.closed: set[str] = set()
         """What it cannot contain any more."""
-        self.lacks_result = kind == "compute"
+        self.is_lacking = kind in ("compute", "retry")
+        """Whether its result, or its step, is still to come."""
 
     @property
     def is_complete(self) -> bool:
         """Whether it could end here."""
-        return bool(self.children) and not self.lacks_result
+        return bool(self.children) and not self.is_lacking
 
     def tree(self) -> tuple[Line, ...]:
         return tuple(
@@ -111,8 +112,8 @@ def infer_layout(source: Lines) -> Layout | None:
     first: Span | None = None
     for at, line in enumerate(lines):
         places = [(block, kind) for block in reversed(opened) if (kind := _kind_below(block, line)) is not None]
-        # A line that fits nowhere continues the line above it, or is an error that the parser explains.
-        block, kind = places[0] if places else (opened[-2 if opened[-1].kind == "more" else -1], "more")
+        # A line that fits nowhere continues the value above it, or is an error that the parser explains.
+        block, kind = places[0] if places else (opened[-2 if opened[-1].kind in ("more", "line") else -1], "more")
         if len(places) > 1 and block.is_complete and not _is_decided(block, line, lines[at + 1 :]):
             assert block.line is not None, "the file is the outermost block"
             found.append(Ambiguity(line, block.line))
@@ -135,9 +136,12 @@ def _add(block: _Block, child: _Block) -> None:
         block.closed.add("steps")
     if child.kind in ("flows", "failure", "permissions"):
         block.closed.add("flow" if child.kind == "flows" else child.kind)
-    if child.line is not None and block.kind == "compute" and not child.line.text.startswith("let "):
-        block.lacks_result = False
-    if child.line is not None and child.line.text in ("otherwise", "else"):
+    assert child.line is not None, "only the file has no line"
+    if block.kind == "compute" and not child.line.text.startswith("let "):
+        block.is_lacking = False
+    if block.kind == "retry" and is_step(child.line):
+        block.is_lacking = False
+    if child.line.text in ("otherwise", "else"):
         block.closed.add("branch")
 
 
@@ -161,7 +165,7 @@ def _is_decided(block: _Block, line: Line, following: Sequence[Line]) -> bool:
 def _kind_below(block: _Block, line: Line) -> str | None:
     """Return what a line is below a block, or None if it cannot be there."""
     if block.kind == "open":  # a value that begins on the next line
-        return None if block.children else "line"
+        return None if block.children else "more"
     if block.kind in _BODIES:
         step = _step(block, line)
         if step is not None or block.kind in ("implements", "retry", *_WITH_VALUES):
@@ -188,14 +192,14 @@ def _value(block: _Block, line: Line) -> str | None:
     if block.kind not in _WITH_VALUES or "steps" in block.closed:
         return None
     other = is_step(line) or _is_section(line) or any(pattern.match(line.text) for pattern in (_BRANCH, _CONFIG, _FIELD, _WITH))
-    return None if other or line.text in ("schema", *_ASK_BLOCKS) or line.text.startswith(CONTINUES) else "line"
+    return None if other or line.text in ("schema", *_ASK_BLOCKS) or line.text.startswith(CONTINUES) else "value"
 
 
 def _config(line: Line, names: Sequence[str] = ()) -> str | None:
     found = _CONFIG.match(line.text)
     if found is None or (names and found[1] not in names):
         return None
-    return "line" if found[2].strip() else "open"
+    return "value" if found[2].strip() else "open"
 
 
 def _file(block: _Block, line: Line) -> str | None:
@@ -239,16 +243,16 @@ def _is_section(line: Line) -> bool:
 
 def _compute(block: _Block, line: Line) -> str | None:
     if not block.children:
-        return "line"
-    if not block.lacks_result:
-        return "line" if line.text.startswith(CONTINUES) else None
-    return None if is_step(line) or _BRANCH.match(line.text) else "line"
+        return "value"
+    if not block.is_lacking:
+        return "value" if line.text.startswith(CONTINUES) else None
+    return None if is_step(line) or _BRANCH.match(line.text) else "value"
 
 
 def _ask(block: _Block, line: Line) -> str | None:
     given = _WITH.match(line.text)
     if given:
-        return "line" if given[1] else "open"
+        return "value" if given[1] else "open"
     if line.text in _ASK_BLOCKS:
         return _ASK_BLOCKS[line.text]
     # Only a machine has inputs; the model of an `ask` with `using` has none.
@@ -262,7 +266,7 @@ def _memory(block: _Block, line: Line) -> str | None:
 
 def _test(block: _Block, line: Line) -> str | None:
     found = re.match(r"(?:given|expect|assuming\s+\w+)\s*:?\s*(.*)", line.text, re.DOTALL)
-    return None if found is None else "line" if found[1] else "configs"
+    return None if found is None else "value" if found[1] else "configs"
 
 
 _READ: dict[str, Callable[[_Block, Line], str | None]] = {
