@@ -280,7 +280,9 @@ def test_a_failed_call_is_marked_as_an_error_where_the_wire_has_a_mark(there):
     model.reply(Ask("", said, tools=(look,), max_tokens=200))
     body = there.server.asked[0].body
     if there.name.startswith("anthropic"):
-        results = [(block["tool_use_id"], block["content"], block["is_error"]) for block in body["messages"][-1]["content"]]
+        results = [
+            (block["tool_use_id"], block["content"], block["is_error"]) for block in body["messages"][-1]["content"]
+        ]
         assert [(id, content[0]["text"], wrong) for id, content, wrong in results] == [
             ("c1", failure, True),
             ("c2", '"dry"', False),

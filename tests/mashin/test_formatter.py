@@ -120,13 +120,13 @@ def test_a_line_with_two_places_is_named(text: str, line: str) -> None:
 
 def test_values_over_several_lines_are_indented_below_their_lines() -> None:
     text = (
-        "machine a\nimplements\nremember b\ncontent: [\n1,\n2\n]\ncollection:\n\"c\"\n"
-        "ask d, using: \"p:m\"\nwith role\n\"Be brief\"\nwith task \"a\" +\n\"b\"\nreturns\ne as text\n"
+        'machine a\nimplements\nremember b\ncontent: [\n1,\n2\n]\ncollection:\n"c"\n'
+        'ask d, using: "p:m"\nwith role\n"Be brief"\nwith task "a" +\n"b"\nreturns\ne as text\n'
     )
     assert format_text(text) == (
         "machine a\n  implements\n    remember b\n      content: [\n        1,\n        2\n      ]\n      collection:\n"
-        "        \"c\"\n    ask d, using: \"p:m\"\n      with role\n        \"Be brief\"\n      with task \"a\" +\n"
-        "        \"b\"\n      returns\n        e as text\n"
+        '        "c"\n    ask d, using: "p:m"\n      with role\n        "Be brief"\n      with task "a" +\n'
+        '        "b"\n      returns\n        e as text\n'
     )
 
 

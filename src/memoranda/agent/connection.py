@@ -211,8 +211,6 @@ class _Named(_Connected):
     def prepare(self) -> None:
         """Import what a request needs."""
         self._model()
-        import pydantic_ai.direct
-        import memoranda.agent.request
 
     def _model(self) -> ProviderModel:
         with self._finding:

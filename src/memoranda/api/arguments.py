@@ -69,10 +69,8 @@ CHUNK = 1_200
 """Characters of one part of a long text, unless another number is given."""
 
 
-def split_items(
-    text: Any, chunk: int | bool, metadata: Mapping[str, Any] | None, limits: Limits
-) -> tuple[Item, ...]:
-    """Return the parts of a text: with `part` and `of` as metadata, and a `thread` that makes them neighbours."""
+def split_items(text: Any, chunk: int | bool, metadata: Mapping[str, Any] | None, limits: Limits) -> tuple[Item, ...]:
+    """Return the parts of a text: with `part` and `parts` as metadata, and a `thread` that makes them neighbours."""
     from memoranda.retrieval.chunks import split_text
 
     if not isinstance(text, str):
@@ -95,7 +93,7 @@ def split_items(
     if not {"thread", "session"} & about.keys():
         about["thread"] = f"text:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
     return tuple(
-        make_item(part, {**about, "part": number, "of": len(parts)}, None, limits)
+        make_item(part, {**about, "part": number, "parts": len(parts)}, None, limits)
         for number, part in enumerate(parts, 1)
     )
 

@@ -16,7 +16,6 @@ import msgspec
 from memoranda.api.arguments import (
     CHUNK,
     check_collection,
-    check_metadata,
     check_namespace,
     check_own_namespace,
     check_prefix,
@@ -34,7 +33,7 @@ from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.engine.supersede import Supersede
 from memoranda.engine.undo import Undo, check_token
-from memoranda.errors import Conflict, Hint, InvalidFilter, InvalidValue, NotFound, UsageError
+from memoranda.errors import Conflict, Hint, InvalidFilter, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
 from memoranda.model.context import Context
@@ -321,8 +320,8 @@ class ScopedMemory:
         takes its place, in its collection and namespace (see `supersede`).
 
         With `chunk`, a long text is stored in parts of at most that many characters (1,200 for True), cut between
-        paragraphs or sentences, with `part` and `of` as metadata. They are found one by one, and forgotten and replaced
-        together: by their key, or by the ref of any of them.
+        paragraphs or sentences, with `part` and `parts` as metadata. They are found one by one, and forgotten and
+        replaced together: by their key, or by the ref of any of them.
 
         Recall makes use of some metadata: `thread` (entries of one thread are
         neighbours), `actor` (who said it) and `time` (when, ISO 8601).
@@ -423,8 +422,8 @@ class ScopedMemory:
     ) -> builtins.list[Remembered]:
         r"""Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences.
 
-        Each part has its place in the text as metadata `part` and `of`, and `thread`, where none is given, is the text's own,
-        so that its parts are neighbours.
+        Each part has its place in the text as metadata `part` of `parts`, and `thread`, where none is given, is the
+        text's own, so that its parts are neighbours.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:

@@ -127,7 +127,7 @@ def text_parts(rows: Reader, shelf: Shelf, document: str) -> list[Entry]:
     first = entry_of_key(rows, shelf, part_key(document, 1))
     if first is None or document_of(first) != document:
         return []
-    others = (entry_of_key(rows, shelf, part_key(document, number)) for number in range(2, first.metadata["of"] + 1))
+    others = (entry_of_key(rows, shelf, part_key(document, number)) for number in range(2, first.metadata["parts"] + 1))
     return [first, *(one for one in others if one is not None and document_of(one) == document)]
 
 
@@ -135,7 +135,7 @@ def document_of(entry: Entry) -> str | None:
     """Return the key of the text that an entry is a part of, or None."""
     found = _PART.fullmatch(entry.key or "")
     metadata = entry.metadata
-    if found is None or metadata.get("part") != int(found[2]) or type(metadata.get("of")) is not int:
+    if found is None or metadata.get("part") != int(found[2]) or type(metadata.get("parts")) is not int:
         return None
     return found[1]
 

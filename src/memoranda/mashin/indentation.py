@@ -191,7 +191,11 @@ def _step(block: _Block, line: Line) -> str | None:
 def _value(block: _Block, line: Line) -> str | None:
     if block.kind not in _WITH_VALUES or "steps" in block.closed:
         return None
-    other = is_step(line) or _is_section(line) or any(pattern.match(line.text) for pattern in (_BRANCH, _CONFIG, _FIELD, _WITH))
+    other = (
+        is_step(line)
+        or _is_section(line)
+        or any(pattern.match(line.text) for pattern in (_BRANCH, _CONFIG, _FIELD, _WITH))
+    )
     return None if other or line.text in ("schema", *_ASK_BLOCKS) or line.text.startswith(CONTINUES) else "value"
 
 

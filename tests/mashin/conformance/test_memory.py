@@ -313,7 +313,7 @@ def test_s3_17_an_entry_is_removed_after_its_ttl(load: Load, clock: FakeClock) -
 
 
 def test_s3_18_recall_has_a_name_and_its_settings(load: Load, memory: Memory) -> None:
-    """A `recall` step has a name, `query`, `collection`, `limit`, `threshold` and `filter`; another word is an error."""
+    """A `recall` step has a name, `query`, `collection`, `limit`, `threshold` and `filter`, and no other setting."""
     remember(memory, "The oak leaf has round lobes", shelf="trees")
     text = FIND + '    limit: 3\n    threshold: 0.0\n    filter: { shelf: "trees" }\n'
     run = load(text).run({"about": "oak"}).check()
@@ -555,7 +555,9 @@ def test_s3_42_in_test_mode_recall_is_empty(load: Load, memory: Memory) -> None:
 
 def test_s3_43_assuming_in_verifies_mocks_the_results(load: Load) -> None:
     """`assuming` in a test of `verifies` mocks the results of a recall."""
-    text = GUIDE + """
+    text = (
+        GUIDE
+        + """
   verifies
     test "two sheets"
       given { question: "Which?" }
@@ -568,6 +570,7 @@ def test_s3_43_assuming_in_verifies_mocks_the_results(load: Load) -> None:
       given { question: "Which?" }
       expect { sheets: ["y"] }
 """
+    )
     report = load(text).test()
     assert (report.passed, [case.name for case in report.cases if case.failure]) == (2, ["wrong"])
 
@@ -598,9 +601,9 @@ def test_s3_44_a_pipeline_of_two_machines(load: Load, scripted: Any) -> None:
         ("The fern leaf is a frond", "https://fern.example", "ferns"),
     ):
         ingest.run({"page": page, "address": address, "category": category}).check()
-    asked = GUIDE.replace("question as text, is required", "question as text, is required\n    category as text").replace(
-        "threshold: 0.1", "filter: { category: input.category }"
-    )
+    asked = GUIDE.replace(
+        "question as text, is required", "question as text, is required\n    category as text"
+    ).replace("threshold: 0.1", "filter: { category: input.category }")
     model = scripted({"answer": "A leaf."}, again=True)
     guide = load(asked, model=model)
     for category, address in (("trees", "https://oak.example"), ("ferns", "https://fern.example")):

@@ -174,7 +174,7 @@ def test_s4_15_a_ttl_is_a_positive_integer(define: Define) -> None:
 
 
 def test_s4_16_the_schema_validates_every_value(define: Define, keep: Keep, look: Look, memory: Memory) -> None:
-    """The schema validates every value that is saved for a memory, whoever saves it."""
+    """The schema validates every value that is saved for a memory, through every door."""
     define("hive", schema=HIVE)
     assert failed(keep({"hive": {"frames": "nine"}})) == "schema_violation"
     with pytest.raises(SchemaViolation, match="frames"):
@@ -443,7 +443,7 @@ def test_s4_39_the_ai_actions_support_memory(define: Define, load: Load, memory:
 
     hive = define("hive", schema=HIVE)
     memory.scope(user="nora").set("hive", {"frames": 9})
-    objects = ', settings: {output_schema: {type: object, properties: {frames: {type: integer}}}}'
+    objects = ", settings: {output_schema: {type: object, properties: {frames: {type: integer}}}}"
     actions = ("ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object")
     for action in actions:
         text = (
@@ -670,7 +670,7 @@ def test_s4_57_a_run_can_be_looked_into(define: Define, keep: Keep, memory: Memo
 
 
 def test_s4_58_a_tightened_schema_can_make_records_fail(define: Define, keep: Keep, memory: Memory) -> None:
-    """After a schema was tightened, records that no longer fit fail validation when a workflow loads or updates them."""
+    """After a schema was tightened, records that no longer fit fail validation when a workflow loads them."""
     hive = define("hive", schema=HIVE)
     keep({"hive": {"frames": 9}}).check()
     memory.definitions.update(hive.id, schema=QUEEN)

@@ -160,7 +160,7 @@ class EntryPromises:
         assert [entry.content for entry in entries] == paragraphs
         thread = entries[0].metadata["thread"]
         assert [entry.metadata for entry in entries] == [
-            {"book": "river", "thread": thread, "part": n, "of": 3} for n in (1, 2, 3)
+            {"book": "river", "thread": thread, "part": n, "parts": 3} for n in (1, 2, 3)
         ]
         (first,) = ada.recall("heron", collection="notes", limit=1, expand=1).results
         assert (first.before, first.after[0].content) == ((), paragraphs[1])
@@ -178,7 +178,7 @@ class EntryPromises:
         text = "The heron waits.\n\nThe otter dives.\n\nThe kayak turns."
         done = ada.remember(text, collection="notes", key="river", chunk=20, metadata={"book": "river"})
         assert (done.parts, done.stored, done.id) == (3, True, ada.entries(collection="notes")[1].id)
-        assert [entry.metadata["part"] for entry in ada.entries(collection="notes", filter={"of": 3})] == [1, 2, 3]
+        assert [entry.metadata["part"] for entry in ada.entries(collection="notes", filter={"parts": 3})] == [1, 2, 3]
         again = ada.remember(text, collection="notes", key="river", chunk=20, metadata={"book": "river"})
         assert (again.parts, again.stored, again.duplicate, len(shown())) == (3, False, True, 4)
         shorter = ada.remember("The heron waits.\n\nThe otter sleeps.", collection="notes", key="river", chunk=20)
