@@ -91,10 +91,7 @@ def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
         if target is not None and (
             effect.collection is None or (isinstance(target, Entry) and target.collection == effect.collection)
         ):
-            # A part of a text is forgotten with the others.
-            document = document_of(target) if isinstance(target, Entry) else None
-            parts = [] if document is None else text_parts(rows, shelf_of(target), document)
-            yield from [part for part in parts if part.is_current_at(now)] or [target]
+            yield from _with_other_parts(rows, target, call) if isinstance(target, Entry) else (target,)
     elif effect.key is not None:
         shelf = Shelf(scope, effect.collection or "", effect.namespace)
         entry = entry_of_key(rows, shelf, effect.key)
@@ -106,6 +103,13 @@ def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
         yield from (_bare(one) for one in found)
     elif effect.identifier is not None:
         yield from _mentions(rows, effect, Identifier(effect.identifier), call)
+
+
+def _with_other_parts(rows: Reader, entry: Entry, call: Call) -> list[Entry]:
+    """Return an entry; if it is a part of a text, all parts of it."""
+    document = document_of(entry)
+    parts = [] if document is None else text_parts(rows, shelf_of(entry), document)
+    return [part for part in parts if part.is_current_at(call.now)] or [entry]
 
 
 def _mentions(rows: Reader, effect: Forget, identifier: Identifier, call: Call) -> Iterator[Target]:

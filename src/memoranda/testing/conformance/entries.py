@@ -210,7 +210,8 @@ class EntryPromises:
         assert [entry.key for entry in ada.entries(collection="notes")] == ["other#1"]
 
     def test_only_a_text_of_some_parts_is_stored_in_parts(self, ada: ScopedMemory, store: Store) -> None:
-        for content, chunk in (({"heron": 1}, True), ("heron", 0), ("heron", "many"), ("a b " * 5_000, 2)):
+        wrong: list[tuple[Any, Any]] = [({"heron": 1}, True), ("heron", 0), ("heron", "many"), ("a b " * 5_000, 2)]
+        for content, chunk in wrong:
             with pytest.raises(UsageError):
                 ada.remember(content, collection="notes", chunk=chunk)
         with pytest.raises(LimitExceeded, match="chunk=True"):
