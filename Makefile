@@ -80,12 +80,12 @@ format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-reference: $(READY) ## generate the OpenAPI document, the sync client, the types for asyncio, the reference pages
+reference: $(READY) ## generate the OpenAPI document, the sync client, the types for asyncio, the reference and conformance pages
 	$(BIN)/python -m memoranda.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 	$(BIN)/python -m memoranda.client.generate
 	$(BIN)/python tools/async_types.py
 	$(BIN)/python tools/reference.py
-	$(BIN)/python tools/abl_conformance.py
+	$(BIN)/python tools/conformance.py
 
 fuzz: $(READY) ## the tests marked slow or deep, at full depth (ROUNDS=5: five times, with new random input each time)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \

@@ -138,7 +138,7 @@ NEUTRAL_WORDS: Words = {
     "policy": lambda _: "Ask for a policy that allows it; a grant does not widen that",
     "read": lambda _: "Read it, and say that you know what it holds",
     "set": lambda hint: f"Set {hint.target} in the environment",
-    "split": lambda _: "Remember it in parts",
+    "split": lambda _: "Remember it in parts with `chunk`",
 }
 """Words that fit every surface, for what is stored and read later, such as the failure of a run."""
 
@@ -151,7 +151,7 @@ PYTHON_WORDS: Words = {
     "load": lambda hint: _LOADED_IN_PYTHON[hint.target],
     "policy": lambda _: "Allow it in the policy that this handle was made with; a grant does not widen that",
     "python": lambda hint: hint.target,
-    "split": lambda _: "Remember it in parts with remember_text(…)",
+    "split": lambda _: "Remember it in parts with remember(…, chunk=True)",
 }
 
 # errors

@@ -15,7 +15,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from memoranda.agent.connection import connect
-from memoranda.agent.models import Ask, Reply, Said, ToolSpec
+from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from memoranda.agent.provider import Access
 from memoranda.errors import MemorandaError, ModelError, ModelFailed, ModelUnavailable, UsageError
 
@@ -264,3 +264,33 @@ def parts(value: Any) -> Iterator[dict[str, Any]]:
         yield value
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from parts(one)
+
+
+def test_a_failed_call_is_marked_as_an_error_where_the_wire_has_a_mark(there):
+    model = connect(there.name, base_url=there.url, api_key=KEY)
+    look = ToolSpec("look", "Look at a roof", {"type": "object", "properties": {"house": {"type": "string"}}})
+    calls = (ToolCall("c1", "look", {"house": "7"}), ToolCall("c2", "look", {"house": "9"}))
+    failure = '{"error":"the ladder broke","code":"tool_failed"}'
+    said = (
+        Said("user", "Hello"),
+        Said("assistant", "", calls),
+        Said("tool", failure, call_id="c1", tool="look", failed=True),
+        Said("tool", '"dry"', call_id="c2", tool="look"),
+    )
+    model.reply(Ask("", said, tools=(look,), max_tokens=200))
+    body = there.server.asked[0].body
+    if there.name.startswith("anthropic"):
+        results = [
+            (block["tool_use_id"], block["content"], block["is_error"]) for block in body["messages"][-1]["content"]
+        ]
+        assert [(id, content[0]["text"], wrong) for id, content, wrong in results] == [
+            ("c1", failure, True),
+            ("c2", '"dry"', False),
+        ]
+        return
+    # OpenAI has no mark: the text itself says that it is an error, and is not wrapped in another one.
+    if there.name.startswith("openai-chat"):
+        texts = [message["content"] for message in body["messages"] if message["role"] == "tool"]
+    else:
+        texts = [item["output"] for item in body["input"] if item.get("type") == "function_call_output"]
+    assert texts == [failure, '"dry"']

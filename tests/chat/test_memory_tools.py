@@ -172,6 +172,7 @@ def test_a_call_that_cannot_be_carried_out_is_told_and_changes_nothing(
     assert [block.content for block in standing] == ["- Keeps bees"]
     failed = [part.failed for part in read_conversation(memory, "ada", "c1").parts if part.kind == "tool_response"]
     assert failed == [True]
+    assert [said.failed for said in model.asked[1].messages if said.role == "tool"] == [True]
 
 
 def test_a_model_may_write_only_what_the_handle_of_its_user_may(

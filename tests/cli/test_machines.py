@@ -641,3 +641,49 @@ def test_a_machine_is_formatted(cli):
     broken = cli("format", "bad.mashin")
     assert (broken.code, broken.out) == (1, "")
     assert "bad.mashin:13:5" in broken.err
+
+
+# text that has lost its indentation
+
+PASTED = """\
+machine desk
+accepts
+message as text, is required
+ensures
+permissions
+allowed to
+llm_call, memory
+implements
+ask respond, using: "openai-chat:made-up"
+with task "Visitor: ${input.message}"
+returns
+reply as text
+remember turn
+content: "Visitor: " + input.message + " Desk: " + steps.respond.reply
+collection: "visits"
+"""
+
+
+def test_a_pasted_machine_is_indented_and_prints_its_reply(cli, process, wire, server):
+    Path("pasted.mashin").write_text(PASTED)
+    done = cli("check", "pasted.mashin", "--json")
+    assert (done.code, [one["code"] for one in done.json]) == (1, ["no_indentation"])
+    assert "`memoranda format` does it" in done.json[0]["hint"]
+    assert cli("run", "pasted.mashin", "-i", "{}").code != 0
+    assert cli("format", "pasted.mashin").out == "pasted.mashin is formatted\n"
+    assert cli("check", "pasted.mashin").code == 0
+    server.waiting += [wire.says('{"reply": "It is an oak."}')] * 2
+    environment = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-made-up-for-tests"}
+    shown = process("run", "pasted.mashin", "-i", '{"message": "Which tree?"}', env=environment)
+    assert (shown.code, json.loads(shown.out)) == (0, {"reply": "It is an oak."}), shown.err
+    told = process("run", "pasted.mashin", "-i", '{"message": "Which tree?"}', "--json", env=environment)
+    assert told.json["output"] == {"reply": "It is an oak."}
+
+
+def test_a_pasted_machine_with_a_line_that_fits_twice_is_not_changed(cli):
+    text = "machine a\nimplements\ndecide b\nwhen true\ncompute c\n1\ncompute d\n2\n"
+    Path("twice.mashin").write_text(text)
+    done = cli("format", "twice.mashin")
+    assert done.code == 1 and "twice.mashin:7:1" in done.err and "`compute d`" in done.err
+    assert Path("twice.mashin").read_text() == text
+    assert "it is unclear whether `compute d` belongs to `when true` on line 4" in cli("check", "twice.mashin").out

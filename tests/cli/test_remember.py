@@ -100,12 +100,18 @@ def test_bad_input_is_usage_and_stores_nothing(cli, arguments, code, said):
     assert contents(cli) == ["fine"]
 
 
-def test_what_is_too_long_points_to_ingest(cli):
+def test_what_is_too_long_can_be_stored_in_parts(cli):
     done = cli("remember", "-", *IN_NOTES, input="word " * 20_000)
     assert done.code == 2
     assert done.err.startswith("error[limit_exceeded]:")
-    assert "hint: Remember it in parts with `memoranda ingest`" in done.err
+    assert "hint: Remember it in parts with --chunk 1200" in done.err
     assert cli("remember", "-", *IN_NOTES, input="word " * 2_000).code == 0
+    stored = cli("remember", "-", *IN_NOTES, "--chunk", "1200", "--key", "words", "--json", input="word " * 20_000)
+    assert stored.json["parts"] == 84 and len(contents(cli)) == 85
+    shown = cli("remember", "-", *IN_NOTES, "--chunk", "1200", "--key", "words", input="other " * 300)
+    assert "is remembered in 2 parts in" in shown.out and len(contents(cli)) == 3
+    assert cli("forget", "--key", "words", *IN_NOTES).code == 0
+    assert len(contents(cli)) == 1
 
 
 def test_without_a_collection_notes_are_written_and_everything_is_recalled(cli):

@@ -25,47 +25,21 @@ SAMPLES = {
 MACHINES = [name for name, text in SAMPLES.items() if text.startswith("machine")]
 STEPS = [name for name in SAMPLES if name not in MACHINES]
 
-_SECTIONS = ("accepts", "responds with", "ensures", "implements")
-_STEP = re.compile(r"(recall|remember|compute|ask) \w+")
-_DEEPER = {"permissions": 2, "allowed to": 3, "returns": 3, "assuming": 3}
-
 pytestmark = pytest.mark.skipif(not SAMPLES, reason="the original document is not here")
 
 
-def indented(text: str) -> str:
-    """Return a sample with the indentation that its page has lost: each line below the word that it belongs to."""
-    lines: list[str] = []
-    inside, open_brackets = 0, 0
-    for line in text.splitlines():
-        deep = _depth(line, inside, bool(open_brackets))
-        lines.append("  " * deep + line)
-        if line in _SECTIONS or line in _DEEPER or _STEP.match(line):
-            inside = deep
-        open_brackets += sum(line.count(mark) for mark in "{[(") - sum(line.count(mark) for mark in "}])")
-    return "\n".join(lines) + "\n"
-
-
-def _depth(line: str, inside: int, continued: bool) -> int:
-    if continued:
-        return inside + 2
-    if line.startswith("machine "):
-        return 0
-    if line in _SECTIONS:
-        return 1
-    if _STEP.match(line):
-        return 2
-    if line in _DEEPER:
-        return _DEEPER[line]
-    return inside + 1 if not line.startswith("with ") else 3
-
-
 def whole(name: str) -> str:
-    """Return a sample as a machine: a step gets a head, with the inputs that it names and memory allowed."""
-    if name in MACHINES:
-        return indented(SAMPLES[name])
-    inputs = sorted(set(re.findall(r"input\.(\w+)", SAMPLES[name])))
-    accepts = "  accepts\n" + "".join(f"    {field} as text, is required\n" for field in inputs) if inputs else ""
-    return f"machine sample\n{accepts}  ensures\n    allowed to memory\n  implements\n{indented(SAMPLES[name])}"
+    """Return a sample, which has lost its indentation, as a machine.
+
+    A step gets a head, with the inputs that it names and memory allowed.
+    """
+    text = SAMPLES[name]
+    if name not in MACHINES:
+        inputs = sorted(set(re.findall(r"input\.(\w+)", text)))
+        accepts = "accepts\n" + "".join(f"{field} as text, is required\n" for field in inputs) if inputs else ""
+        text = f"machine sample\n{accepts}ensures\nallowed to memory\nimplements\n{text}"
+    assert [one.code for one in memoranda.mashin.check(text)] == ["no_indentation"]
+    return format_text(text)
 
 
 def inputs_of(name: str, **given: str) -> dict[str, str]:

@@ -105,6 +105,19 @@ def test_a_fact_ends_with_its_ttl(ada: Talk, memory: memoranda.Memory) -> None:
         ada.call("set_fact", key="visit", value="at ten", ttl="soon")
 
 
+def test_a_long_text_is_remembered_in_parts_and_forgotten_whole(ada: Talk, memory: memoranda.Memory) -> None:
+    text = "The vat rests.\n\nThe loom is oiled.\n\nThe wool is dyed."
+    told = ada.call("remember", content=text, chunk=20)
+    assert told["parts"] == 3 and len(memory.scope(user="ada").entries(collection="notes")) == 3
+    assert ada.call("forget", id=told["id"])["count"] == 3
+
+
+def test_what_is_none_of_its_choices_is_told_them(ada: Talk) -> None:
+    with pytest.raises(memoranda.UsageError, match=r"must be one of .*`fact`.*did you mean `fact`"):
+        ada.call("recall", query="loom", kinds=["facts"])
+    assert ada.call("recall", query="loom", kinds=["fact"])["results"] == []
+
+
 def test_what_is_remembered_is_found_and_forgotten(ada: Talk, memory: memoranda.Memory) -> None:
     told = ada.call("remember", content="The indigo vat rests on Mondays", metadata={"room": "dyeing"})
     assert told["stored"] and told["collection"] == "notes"

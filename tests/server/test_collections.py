@@ -127,6 +127,19 @@ def test_a_long_text_is_remembered_in_parts(someone):
     assert someone.post(f"{COLLECTIONS}/hull/texts", json={"text": " "}).status_code == 422
 
 
+def test_a_long_text_is_remembered_as_one_thing_in_parts(someone):
+    text = "The mast is new.\n\nThe sail is old.\n\nThe hull is green."
+    done = remember(someone, text, collection="rigging", key="boat", chunk=20)
+    assert (done.status_code, done.json()["parts"]) == (201, 3)
+    found = recall(someone, "hull", collection="rigging", limit=1).json()["results"][0]["metadata"]
+    assert (found["part"], found["parts"]) == (3, 3)
+    assert remember(someone, "The boat is sold.", collection="rigging", key="boat", chunk=True).json()["parts"] == 1
+    listed = someone.get(f"{COLLECTIONS}/rigging/entries").json()["entries"]
+    assert [one["content"] for one in listed] == ["The boat is sold."]
+    refused = remember(someone, "word " * 20_000, collection="rigging")
+    assert refused.status_code == 422 and "`chunk`" in refused.json()["hint"]
+
+
 def test_an_entry_is_forgotten_by_its_key(served, someone):
     remember(someone, "anchor up", key="state")
     remember(someone, "anchor down", key="state", namespace="night")

@@ -174,3 +174,9 @@ def test_an_unknown_parameter_is_refused_by_its_name(served):
     for name in ("tenant", "user", "role"):
         assert client.get(f"/api/v1/memory/facts?{name}=other").status_code == 422
     assert client.get("/api/v1/memory/facts?limit=3").status_code == 200
+
+
+def test_a_value_that_is_none_of_its_choices_is_told_them(served):
+    refused = served.client().post("/api/v1/keys", json={"user": "bo", "role": "reders"})
+    assert refused.status_code == 422
+    assert "`$.role` of the body must be one of `admin`, `member`, `reader`; did you mean `reader`?" in refused.text

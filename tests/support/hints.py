@@ -6,7 +6,7 @@ import re
 
 PYTHON = re.compile(
     r"\bmemory\.(?!(?:db|read|write|approve)\b)\w+|\bmemoranda\.(?!roles\b|example\b)\w+|\bscope\.\w+\(|\brun\.waiting"
-    r"|\bfact\.version|\b(?:load|open|function|asyncio\.run|remember_text|export_workflow)\("
+    r"|\bfact\.version|\b(?:load|open|function|asyncio\.run|remember|remember_text|export_workflow)\("
     r"|\b(?:Limits|Behaviour|Budget|Scope|Rule|Quota|Anchor|Policy|RunSummary)[(.]|(?<=[a-z_])=(?:…|\[|\{|True\b|False\b)"
     r"|\b[a-z_]+=\""
 )

@@ -175,12 +175,16 @@ class Agent(program.Program[Plan, Kit]):
         # Copies, so that the caller can go on using the values.
         given = {name: decode(encode_checked(value, self._memory.limits)) for name, value in vars.items()}
         self._store_sources()
+        self.prepare()
         return Session.begin(self._setting(), self.name, id=id, user=user, project=project, tree=tree, given=given)
 
     def resume(self, id: str) -> Session:
         """Return a session that was started earlier, in this process or another."""
         self._store_sources()
         return Session.resume(self._setting(), id)
+
+    def _asked_models(self) -> Iterable[Model | str | None]:
+        return (self._kit.model,)
 
     def test(self) -> Report:
         """Run the tests in the file beside the agent, each with a memory and a clock of its own."""

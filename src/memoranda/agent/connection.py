@@ -6,11 +6,13 @@ pydantic-ai's instrumentation is off.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import threading
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -65,6 +67,34 @@ def connect(
         hint=(provider.NAMING, Hint("python", "Pass a pydantic-ai model")),
         value=model,
     )
+
+
+def prepare(*models: Model | str | None) -> None:
+    """Begin to import the clients of models that will be asked, in a thread, so that the first request waits less.
+
+    Only those of providers whose key is in the environment: the others cannot be asked, or need no key and are rare.
+    """
+    names = [model if isinstance(model, str) else model.name for model in models if isinstance(model, (str, _Named))]
+    new = {name.partition(":")[0]: name for name in names if _has_key(name)}
+    new = {vendor: name for vendor, name in new.items() if vendor not in _prepared}
+    _prepared.update(new)
+    if new:
+        threading.Thread(target=_import_clients, args=(new.values(),), name="memoranda-clients", daemon=True).start()
+
+
+_prepared: set[str] = set()
+"""The providers whose clients were imported, or are being imported."""
+
+
+def _has_key(name: str) -> bool:
+    return bool(os.environ.get(f"{re.split('[:-]', name)[0].upper()}_API_KEY"))
+
+
+def _import_clients(names: Iterable[str]) -> None:
+    for name in names:
+        # A request raises the same error, if there is one.
+        with suppress(MemorandaError):
+            _Named(name, provider.AS_IT_IS).prepare()
 
 
 class _Given:
@@ -177,6 +207,10 @@ class _Named(_Connected):
     def __init__(self, name: str, access: Access) -> None:
         super().__init__(name, access=access)
         self._finding = threading.Lock()
+
+    def prepare(self) -> None:
+        """Import what a request needs."""
+        self._model()
 
     def _model(self) -> ProviderModel:
         with self._finding:

@@ -200,7 +200,7 @@ class Conversation:
             text = _json(self._call(call))
         except ToolFailed as error:
             failed, text = True, _json({"error": _sendable(str(error)), **error.about})
-        said = Said("tool", text, call_id=call.id, tool=call.name)
+        said = Said("tool", text, call_id=call.id, tool=call.name, failed=failed)
         return Result(name=call.name, said=said, failed=failed)
 
     def _call(self, call: ToolCall) -> Any:

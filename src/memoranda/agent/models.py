@@ -42,6 +42,8 @@ class Said(msgspec.Struct, frozen=True):
     """For a result: the id of the call it belongs to."""
     tool: str = ""
     """For a result: the tool that was called."""
+    failed: bool = False
+    """For a result: whether the call failed; providers that mark errors are told so."""
 
 
 class Ask(msgspec.Struct, frozen=True):

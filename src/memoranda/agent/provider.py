@@ -6,7 +6,13 @@ An API key is passed to the provider's client only: it is in no repr, no error a
 from __future__ import annotations
 
 import inspect
+import logging
 import re
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -28,6 +34,8 @@ _ORGANIZED = frozenset({"openai", "openai-chat", "openai-responses"})
 _NO_KEY = "none-given"
 _HEADER = re.compile(r"[!-~]+")
 _HOW_IN_PYTHON = re.compile(r" or pass it via `[^`]*`[^.]*\.?")
+_MANY = 100
+"""More modules than any import that need not be told about."""
 _SECRET = 8
 """Minimum length of a secret; shorter keys are placeholders such as `none`, for servers without keys."""
 
@@ -82,8 +90,30 @@ def _check_address(address: str) -> None:
         raise UsageError(f"{quote(address)} is not a valid `base_url`", hint=hint, value=address)
 
 
+_log = logging.getLogger(__name__)
+_importing = threading.Lock()
+
+
+@contextmanager
+def _telling_imports(name: str) -> Generator[None]:
+    """Log how long the client of a provider takes to import: thousands of modules, some seconds of one processor."""
+    # Two threads that import one package at the same time can see parts of it that are not ready.
+    with _importing:
+        known, began = len(sys.modules), time.perf_counter()
+        if "pydantic_ai" not in sys.modules:
+            _log.info("importing the client of %s", name.partition(":")[0])
+        yield
+        if len(sys.modules) > known + _MANY:
+            _log.info("imported the client of %s in %.1f s", name.partition(":")[0], time.perf_counter() - began)
+
+
 def find_model(name: str, access: Access) -> ProviderModel:
     """Return the pydantic-ai model with this name, or raise ModelUnavailable with what is missing."""
+    with _telling_imports(name):
+        return _find_model(name, access)
+
+
+def _find_model(name: str, access: Access) -> ProviderModel:
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model

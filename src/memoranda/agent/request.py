@@ -39,6 +39,17 @@ _FENCE_START = re.compile(r"```(?:json)?\s*+(?=\{)")
 _FENCE_END = re.compile(r"(?<=\})\s*+```")
 
 
+class _FailedCall(messages.ToolReturnPart[Any]):
+    """The result of a failed call, which providers such as Anthropic mark as an error.
+
+    Others get its text as it is: it is an object with an `error` already, so that it need not be wrapped in one.
+    """
+
+    def model_response_str(self, *, wrap_if_error: bool = True) -> str:
+        """Return the text."""
+        return super().model_response_str(wrap_if_error=False)
+
+
 class Request:
     """One request in the form of pydantic-ai, and the reply of its response."""
 
@@ -96,6 +107,8 @@ class Request:
     def _request_part(self, said: Said) -> messages.ModelRequestPart:
         if said.role == "user":
             return messages.UserPromptPart(said.text)
+        if said.failed:
+            return _FailedCall(self._wire_name(said.tool), said.text, tool_call_id=said.call_id, outcome="failed")
         return messages.ToolReturnPart(self._wire_name(said.tool), said.text, tool_call_id=said.call_id)
 
     def parameters(self) -> ModelRequestParameters:

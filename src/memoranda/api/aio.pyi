@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from memoranda.api.arguments import CHUNK
 from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
 from memoranda.engine.batch import Result
 from memoranda.engine.collections import Comparison
@@ -252,6 +253,7 @@ class AsyncScopedMemory(AsyncHandle):
         ttl: Duration | None = None,
         key: str | None = None,
         replaces: str | None = None,
+        chunk: int | bool = False,
         source: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use."""
@@ -270,7 +272,7 @@ class AsyncScopedMemory(AsyncHandle):
         text: str,
         *,
         collection: str = NOTES,
-        chunk: int = 1200,
+        chunk: int = CHUNK,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,

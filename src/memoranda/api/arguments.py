@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
@@ -61,6 +62,39 @@ def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None,
         payload=_encode_within("content", content, limits.content_bytes, limits),
         metadata=_encode_within("metadata", check_metadata(metadata), limits.metadata_bytes, limits),
         key=key,
+    )
+
+
+CHUNK = 1_200
+"""Characters of one part of a long text, unless another number is given."""
+
+
+def split_items(text: Any, chunk: int | bool, metadata: Mapping[str, Any] | None, limits: Limits) -> tuple[Item, ...]:
+    """Return the parts of a text: with `part` and `parts` as metadata, and a `thread` that makes them neighbours."""
+    from memoranda.retrieval.chunks import split_text
+
+    if not isinstance(text, str):
+        hint = "Pass text, or leave out `chunk`"
+        raise InvalidValue(f"{quote(text)} is {type(text).__name__}, and only text has parts", hint=hint, path="$")
+    check_says_something(text)
+    if cast(object, chunk) is None:
+        raise UsageError("None is not a chunk", hint="Pass a whole number from 1 on, or leave it out")
+    size = CHUNK if chunk is True else chunk
+    check_count("chunk", size, least=1)
+    parts = split_text(text, size)
+    if len(parts) > limits.batch:
+        raise LimitExceeded(
+            f"the text has {len(parts):,} parts of at most {size:,} characters, the limit is {limits.batch:,}",
+            hint=("Pass a larger `chunk`", larger_limit("batch")),
+            limit=limits.batch,
+            actual=len(parts),
+        )
+    about = check_metadata(metadata)
+    if not {"thread", "session"} & about.keys():
+        about["thread"] = f"text:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return tuple(
+        make_item(part, {**about, "part": number, "parts": len(parts)}, None, limits)
+        for number, part in enumerate(parts, 1)
     )
 
 

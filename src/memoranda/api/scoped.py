@@ -14,26 +14,26 @@ from typing import Any, Self, cast
 import msgspec
 
 from memoranda.api.arguments import (
+    CHUNK,
     check_collection,
-    check_metadata,
     check_namespace,
     check_own_namespace,
     check_prefix,
     check_query,
     check_recall_limit,
-    check_says_something,
     make_item,
+    split_items,
 )
 from memoranda.api.blocks import Blocks, history_effect
 from memoranda.engine.batch import Result, Write, WriteBatch
-from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember
+from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember, part_key
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.forget import Forget
 from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.engine.supersede import Supersede
 from memoranda.engine.undo import Undo, check_token
-from memoranda.errors import Conflict, Hint, InvalidFilter, InvalidValue, NotFound, UsageError
+from memoranda.errors import Conflict, Hint, InvalidFilter, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
 from memoranda.model.context import Context
@@ -309,6 +309,7 @@ class ScopedMemory:
         ttl: Duration | None = None,
         key: str | None = None,
         replaces: str | None = None,
+        chunk: int | bool = False,
         source: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use.
@@ -316,6 +317,10 @@ class ScopedMemory:
         The same content with the same metadata is stored once in a namespace. Under a `key` there is one entry:
         other content replaces it. `replaces` is the ref of an entry that is no longer true: it ends, and the new one
         takes its place, in its collection and namespace (see `supersede`).
+
+        With `chunk`, a long text is stored in parts of at most that many characters (1,200 for True), cut between
+        paragraphs or sentences, with `part` and `parts` as metadata. They are found one by one, and forgotten and
+        replaced together: by their key, or by the ref of any of them.
 
         Recall makes use of some metadata: `thread` (entries of one thread are
         neighbours), `actor` (who said it) and `time` (when, ISO 8601).
@@ -329,10 +334,10 @@ class ScopedMemory:
         'The piano tuner comes on Thursday at nine'
         """
         if replaces is not None:
-            if collection is not None or namespace != "" or key is not None:
+            if collection is not None or namespace != "" or key is not None or chunk is not False:
                 raise UsageError(
-                    "what replaces an entry stays where that one is",
-                    hint="Leave out `collection`, `namespace` and `key`, or leave out `replaces`",
+                    "what replaces an entry stays where that one is, as one entry",
+                    hint="Leave out `collection`, `namespace`, `key` and `chunk`, or leave out `replaces`",
                     path="replaces",
                 )
             effect = self._supersede_effect(replaces, content, metadata, ttl, source, only_entries=True)
@@ -346,8 +351,41 @@ class ScopedMemory:
                 expires_at=done.expires_at,
                 undo=done.undo,
             )
+        place = NOTES if collection is None else collection
+        if chunk is not False:
+            return self._remember_parts(content, chunk, metadata, key, place, namespace, ttl, source)
         item = make_item(content, metadata, key, self._gate.limits)
-        return self._remember((item,), NOTES if collection is None else collection, namespace, ttl, source)[0]
+        return self._remember((item,), place, namespace, ttl, source)[0]
+
+    def _remember_parts(
+        self,
+        content: Any,
+        chunk: int | bool,
+        metadata: Mapping[str, Any] | None,
+        key: str | None,
+        collection: str,
+        namespace: str,
+        ttl: Duration | None,
+        source: str | None,
+    ) -> Remembered:
+        check_label("key", key)
+        parts = split_items(content, chunk, metadata, self._gate.limits)
+        if len(parts) == 1:
+            item = make_item(content, metadata, key, self._gate.limits)
+            return self._remember((item,), collection, namespace, ttl, source)[0]
+        if key is None:
+            # The parts belong together all the same, and the same text with the same metadata is stored once.
+            said = b"".join(bytes(raw) for part in parts for raw in (part.payload, part.metadata))
+            key = f"text:{hashlib.sha256(said).hexdigest()[:24]}"
+        items = [msgspec.structs.replace(part, key=part_key(key, number)) for number, part in enumerate(parts, 1)]
+        done = self._remember(tuple(items), collection, namespace, ttl, source, document=key)
+        return msgspec.structs.replace(
+            done[0],
+            stored=any(one.stored for one in done),
+            duplicate=all(one.duplicate for one in done),
+            replaced=next((one.replaced for one in done if one.replaced), None),
+            parts=len(done),
+        )
 
     def remember_many(
         self,
@@ -375,7 +413,7 @@ class ScopedMemory:
         text: str,
         *,
         collection: str = NOTES,
-        chunk: int = 1_200,
+        chunk: int = CHUNK,
         metadata: Mapping[str, Any] | None = None,
         namespace: str = "",
         ttl: Duration | None = None,
@@ -383,8 +421,8 @@ class ScopedMemory:
     ) -> builtins.list[Remembered]:
         r"""Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences.
 
-        Each part has its place in the text as metadata `part`, and `thread`, where none is given, is the text's own,
-        so that its parts are neighbours.
+        Each part has its place in the text as metadata `part` of `parts`, and `thread`, where none is given, is the
+        text's own, so that its parts are neighbours.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -393,21 +431,8 @@ class ScopedMemory:
         ...     len(ada.remember_text(text, collection="notes", chunk=40))
         2
         """
-        from memoranda.retrieval.chunks import split_text
-
-        if not isinstance(cast(object, text), str):
-            raise InvalidValue(f"{quote(text)} is {type(text).__name__}, not text", hint="Pass text", path="$")
-        check_says_something(text)
-        if cast(object, chunk) is None:
-            raise UsageError("None is not a chunk", hint="Pass a whole number from 1 on, or leave it out")
-        check_count("chunk", chunk, least=1)
-        about = check_metadata(metadata)
-        if not {"thread", "session"} & about.keys():
-            about["thread"] = f"text:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-        items = [
-            {"content": part, "metadata": {**about, "part": n}} for n, part in enumerate(split_text(text, chunk), 1)
-        ]
-        return self.remember_many(items, collection=collection, namespace=namespace, ttl=ttl, source=source)
+        items = split_items(text, chunk, metadata, self._gate.limits)
+        return self._remember(items, collection, namespace, ttl, source)
 
     def recall(
         self,
@@ -857,7 +882,14 @@ class ScopedMemory:
         return self._gate.perform(EndScope(scope=self.scope), self._caller)
 
     def _remember(
-        self, items: tuple[Item, ...], collection: str, namespace: str, ttl: Duration | None, source: str | None
+        self,
+        items: tuple[Item, ...],
+        collection: str,
+        namespace: str,
+        ttl: Duration | None,
+        source: str | None,
+        *,
+        document: str | None = None,
     ) -> builtins.list[Remembered]:
         check_label("source", source)
         check_own_namespace(namespace)
@@ -868,6 +900,7 @@ class ScopedMemory:
             items=items,
             ttl=None if ttl is None else parse_duration(ttl),
             source=source,
+            document=document,
         )
         return self._gate.perform(effect, self._caller)
 

@@ -60,7 +60,7 @@ def _messages(parts: Sequence[Part]) -> Iterator[Said]:
             words, calls = "", []
         if part.kind == "tool_response":
             waiting.pop(part.call_id, None)
-            yield Said("tool", part.text, call_id=part.call_id, tool=part.tool)
+            yield Said("tool", part.text, call_id=part.call_id, tool=part.tool, failed=part.failed)
             continue
         yield from _missing_results(waiting)
         if words:
@@ -84,7 +84,7 @@ def _reply(words: str, calls: Sequence[Part]) -> Said:
 
 def _missing_results(waiting: dict[str, Part]) -> Iterator[Said]:
     for call in waiting.values():
-        yield Said("tool", INTERRUPTED, call_id=call.call_id, tool=call.tool)
+        yield Said("tool", INTERRUPTED, call_id=call.call_id, tool=call.tool, failed=True)
     waiting.clear()
 
 

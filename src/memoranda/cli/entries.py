@@ -56,6 +56,9 @@ def remember(
     metadata_json: MetadataJson = None,
     key: Annotated[str | None, option("TEXT", "Replace the entry with this key, if any.")] = None,
     replaces: Annotated[str | None, option("REF", "Take the place of this entry, where it is.")] = None,
+    chunk: Annotated[
+        int | None, option("N", "Store a long text in parts of at most N characters, such as 1200.", min=1)
+    ] = None,
     ttl: Ttl = None,
     as_json: Annotated[bool, flag("Store TEXT as JSON.", "--as-json")] = False,
     source: Source = None,
@@ -76,6 +79,7 @@ def remember(
         ttl=ttl,
         key=key,
         replaces=replaces,
+        chunk=False if chunk is None else chunk,
         source=source,
     )
     desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, _became(desk, done, place.scope))
@@ -200,7 +204,8 @@ def _became(desk: Desk, done: Remembered, scope: Scope) -> str:
     if not done.stored:
         return f"{done.id} is there already, in {where} of {scope}{expiry}"
     instead = f" in place of {done.replaced}" if done.replaced else ""
-    return f"{done.id} is remembered in {where} of {scope}{instead}{expiry}"
+    parts = f" in {done.parts} parts" if done.parts > 1 else ""
+    return f"{done.id} is remembered{parts} in {where} of {scope}{instead}{expiry}"
 
 
 def _show(desk: Desk, entries: list[Entry]) -> None:

@@ -28,7 +28,7 @@ CLI_WORDS: Words = {
     "list": lambda hint: f"List them with `memoranda {hint.target} list`",
     "load": lambda hint: _OPTIONS[hint.target],
     "read": lambda _: "Read it; then write a fact with --expect VERSION, a block with --replace",
-    "split": lambda _: "Remember it in parts with `memoranda ingest`",
+    "split": lambda _: "Remember it in parts with --chunk 1200",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -154,8 +155,9 @@ class Output:
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=_console(), transient=True) as progress:
-            progress.add_task(what, total=None)
-            yield
+            task = progress.add_task(what, total=None)
+            with _telling_imports(lambda text: progress.update(task, description=f"{what}: {text}")):
+                yield
 
     @contextmanager
     def counting(self, what: str) -> Generator[Callable[[int, int], None]]:
@@ -182,6 +184,22 @@ class Output:
             for line in lines:
                 progress.advance(task, len(line))
                 yield line
+
+
+@contextmanager
+def _telling_imports(tell: Callable[[str], None]) -> Generator[None]:
+    """Pass on what is logged about imports of the clients of models, which take seconds."""
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lambda record: tell(record.getMessage())
+    log = logging.getLogger("memoranda.agent.provider")
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(handler)
 
 
 def _style(text: str, style: str, stream: TextIO) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -53,6 +54,8 @@ class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
     items: tuple[Item, ...]
     ttl: int | None = None
     source: str | None = None
+    document: str | None = None
+    """The key of the text whose parts the items are, in order."""
 
     def weight(self) -> tuple[int, int]:
         """Return the number of items and the bytes of their contents."""
@@ -90,19 +93,61 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
     """Store the items that are not there yet; return what became of each.
 
     The same content with the same metadata is not stored twice. It is replaced if it would expire before the new one,
-    or if its key is given other content.
+    or if its key is given other content. The parts of a text are replaced together.
     """
     ensure_storable(rows, effect, call.limits)
+    shelf = Shelf(effect.scope, effect.collection, effect.namespace)
+    before = _texts_to_replace(rows, shelf, effect)
     done, notes = store_items(
         rows,
-        Shelf(effect.scope, effect.collection, effect.namespace),
+        shelf,
         effect.items,
         call,
         at=call.now,
         expires_at=call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None,
         origin=with_source(call.origin, effect.source),
     )
+    current = {one.id for one in done} | {one.replaced for one in done}
+    notes += [end_entry(rows, entry, call.now) for entry in before if entry.id not in current]
     return Outcome(done, tuple(notes))
+
+
+# texts that are stored in parts
+
+_PART = re.compile(r"(.+)#([1-9][0-9]*)", re.DOTALL)
+
+
+def part_key(document: str, number: int) -> str:
+    """Return the key of a part of a text."""
+    return f"{document}#{number}"
+
+
+def text_parts(rows: Reader, shelf: Shelf, document: str) -> list[Entry]:
+    """Return the parts of the text that is stored under a key, in order; none if it is not stored in parts."""
+    first = entry_of_key(rows, shelf, part_key(document, 1))
+    if first is None or document_of(first) != document:
+        return []
+    others = (entry_of_key(rows, shelf, part_key(document, number)) for number in range(2, first.metadata["parts"] + 1))
+    return [first, *(one for one in others if one is not None and document_of(one) == document)]
+
+
+def document_of(entry: Entry) -> str | None:
+    """Return the key of the text that an entry is a part of, or None."""
+    found = _PART.fullmatch(entry.key or "")
+    metadata = entry.metadata
+    if found is None or metadata.get("part") != int(found[2]) or type(metadata.get("parts")) is not int:
+        return None
+    return found[1]
+
+
+def _texts_to_replace(rows: Transaction, shelf: Shelf, effect: Remember) -> list[Entry]:
+    """Return the entries of the texts whose keys are given other content, whether they are stored in parts or not."""
+    if effect.document is not None:
+        whole = entry_of_key(rows, shelf, effect.document)
+        return [*text_parts(rows, shelf, effect.document), *(() if whole is None else (whole,))]
+    keys = [item.key for item in effect.items if item.key is not None]
+    known = rows.known(shelf, keys=[part_key(key, 1) for key in keys]) if keys else ()
+    return [part for key in keys if part_key(key, 1) in known for part in text_parts(rows, shelf, key)]
 
 
 def ensure_storable(rows: Reader, effect: Remember, limits: Limits) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.entries import end_entry, entry_of_key, live_entries
+from memoranda.engine.entries import document_of, end_entry, entry_of_key, live_entries, shelf_of, text_parts
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.refs import Lines, Target, demand_of, find_target
 from memoranda.engine.sessions import ensure_open
@@ -90,17 +90,25 @@ def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
         if target is not None and (
             effect.collection is None or (isinstance(target, Entry) and target.collection == effect.collection)
         ):
-            yield target
+            yield from _with_other_parts(rows, target, call) if isinstance(target, Entry) else (target,)
     elif effect.key is not None:
-        entry = entry_of_key(rows, Shelf(scope, effect.collection or "", effect.namespace), effect.key)
-        if entry is not None and entry.is_current_at(now):
-            yield entry
+        shelf = Shelf(scope, effect.collection or "", effect.namespace)
+        entry = entry_of_key(rows, shelf, effect.key)
+        found = text_parts(rows, shelf, effect.key) if entry is None else [entry]
+        yield from (one for one in found if one.is_current_at(now))
     elif effect.filter is not None:
         collection, namespace = effect.collection, effect.namespace
         found = live_entries(rows, scope, now, collection=collection, namespace=namespace, filter=effect.filter)
         yield from (_bare(one) for one in found)
     elif effect.identifier is not None:
         yield from _mentions(rows, effect, Identifier(effect.identifier), call)
+
+
+def _with_other_parts(rows: Reader, entry: Entry, call: Call) -> list[Entry]:
+    """Return an entry; if it is a part of a text, all parts of it."""
+    document = document_of(entry)
+    parts = [] if document is None else text_parts(rows, shelf_of(entry), document)
+    return [part for part in parts if part.is_current_at(call.now)] or [entry]
 
 
 def _mentions(rows: Reader, effect: Forget, identifier: Identifier, call: Call) -> Iterator[Target]:

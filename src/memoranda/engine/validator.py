@@ -13,6 +13,7 @@ import msgspec
 
 from memoranda.engine.schema_graph import UNBOUNDED, Graph, Json, Node, comparisons, measure, pattern_weight
 from memoranda.errors import InvalidDefinition, LimitExceeded
+from memoranda.model.text import closest
 from memoranda.model.value import encode
 
 QUICK = 200_000
@@ -82,7 +83,7 @@ class Validator:
             return None
         if work <= _EXPLAINED:
             error = next(iter(self._library.iter_errors(value)))
-            return _fault(error.instance_path, error.message, error.schema_path)
+            return _fault(error.instance_path, _message(error), error.schema_path)
         if not self.graph.exact:
             return Fault("$", "it does not fit", "$")
         return Evaluation(self.graph).first_fault(value)
@@ -101,6 +102,14 @@ class Validator:
 def _fault(path: Any, reason: str, schema_path: Any) -> Fault:
     # What it quotes, and each name on its way, may be as long as a value.
     return Fault(_cut(json_path(path)), _cut(reason), _cut(json_path(schema_path)))
+
+
+def _message(error: Any) -> str:
+    """Return the library's message, with the choice that was probably meant by a text that is none of them."""
+    choices: list[Any] = getattr(error.kind, "options", None) or []
+    words = [one for one in choices if isinstance(one, str)]
+    near = closest(error.instance, words) if words and isinstance(error.instance, str) else None
+    return f"{error.message}; did you mean {_show(near)}?" if near else error.message
 
 
 def json_path(steps: Any) -> str:
@@ -472,7 +481,7 @@ class Evaluation:
             return (), f"False schema does not allow {_show(value)}"
         if not self._asserts(node, value):
             error = next(iter(_native(node).iter_errors(value)))
-            return tuple(error.schema_path), error.message
+            return tuple(error.schema_path), _message(error)
         if isinstance(value, dict) and node.additional is not None and node.additional.schema is False:
             extra = [name for name in cast(Json, value) if node.additional in self._others(node, name)]
             if extra:

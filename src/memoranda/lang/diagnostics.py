@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from itertools import islice
 from typing import Literal
 
@@ -14,7 +13,7 @@ import msgspec
 from memoranda.errors import InvalidDuration, SourceError
 from memoranda.lang.source import Source, Span
 from memoranda.model.clock import parse_duration
-from memoranda.model.text import quote
+from memoranda.model.text import closest, quote
 
 Severity = Literal["error", "warning", "note"]
 
@@ -38,10 +37,12 @@ class Diagnostic(msgspec.Struct, frozen=True):
 class Diagnostics:
     """Collects the diagnostics of a source; equal ones count once."""
 
-    def __init__(self, source: Source) -> None:
-        """Start without diagnostics."""
+    def __init__(self, source: Source, begun: Iterable[Diagnostic] = ()) -> None:
+        """Start with the diagnostics of an earlier stage."""
         self.source = source
         self._found: dict[tuple[str, Span, str], Diagnostic] = {}
+        for diagnostic in begun:
+            self.add(diagnostic)
 
     def error(self, code: str, message: str, span: Span, *, hint: str = "") -> None:
         """Add an error: the source cannot be used."""
@@ -145,18 +146,6 @@ def _columns(text: str) -> int:
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for character in text
     )
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant, ignoring case, or None."""
-    by_folded: dict[str, str] = {}
-    for name in known:
-        by_folded.setdefault(name.casefold(), name)
-    # difflib is quadratic, and no name is that long.
-    if len(word) > 80:
-        return None
-    near = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return by_folded[near[0]] if near else None
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:

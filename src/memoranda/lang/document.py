@@ -82,10 +82,7 @@ class Reading(msgspec.Struct, Generic[Lines, Document], frozen=True):
 
     def going_on(self) -> Diagnostics:
         """Return a collector that begins with the diagnostics so far, for the checks to add to."""
-        diagnostics = Diagnostics(self.source)
-        for diagnostic in self.diagnostics:
-            diagnostics.add(diagnostic)
-        return diagnostics
+        return Diagnostics(self.source, self.diagnostics)
 
     def valid_document(self) -> Document:
         """Return the document; raise a SourceError with every diagnostic if one of them is an error."""

@@ -25,6 +25,7 @@ from memoranda.errors import InvalidDefinition, InvalidValue, LimitExceeded, Usa
 from memoranda.model.limits import Limits
 from memoranda.model.text import quote, words_of
 from memoranda.model.value import decode, encode_checked
+from memoranda.wire.codec import enum_fault
 
 Json = dict[str, Any]
 
@@ -119,7 +120,8 @@ def convert(value: Any, annotation: Any) -> Any:
         said = str(error)
         # The message may quote the value before the place, but never after it.
         reason, at, place = said.rpartition(_AT)
-        raise (ConversionError(reason, place.removesuffix("`")) if at else ConversionError(said, "")) from error
+        reason, place = (reason, place.removesuffix("`")) if at else (said, "")
+        raise ConversionError(enum_fault(reason, place, annotation) or reason, place) from error
 
 
 def _whole(value: Any) -> Any:

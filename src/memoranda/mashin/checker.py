@@ -76,7 +76,7 @@ FREE = "on failure"
 _KEY = re.compile(r"""(?<![\w"'])([\w"']++)\s*+:\s*$""")
 _RESULTS: dict[type[NamedStep], frozenset[str]] = {
     Recall: frozenset({"results", "count"}),
-    Remember: frozenset({"id", "collection", "namespace", "stored", "expires_at"}),
+    Remember: frozenset({"id", "collection", "namespace", "stored", "expires_at", "parts"}),
 }
 
 

@@ -36,7 +36,7 @@ from memoranda.mashin.types import (
     is_uuid,
     kind_of,
 )
-from memoranda.model.text import quote
+from memoranda.model.text import choice_fault, quote
 
 ValueTest: TypeAlias = Callable[[Any], str | None]
 """Returns what is wrong with a value of the right type; None if nothing is, or if it does not apply."""
@@ -235,13 +235,9 @@ def _among(choices: list[Any]) -> Callable[[Any], bool]:
     return lambda value: value in texts if type(value) is str else any(equal(value, one) for one in others)
 
 
-def _list_of(choices: list[Any]) -> str:
-    return ", ".join(quote(choice, longest=40) for choice in choices[:20])
-
-
 def _choices(choices: Any) -> ValueTest:
     among = _among(choices)
-    return lambda value: None if among(value) else f"is none of {_list_of(choices)}"
+    return lambda value: None if among(value) else choice_fault(value, choices)
 
 
 def _subset(choices: Any) -> ValueTest:
@@ -250,8 +246,9 @@ def _subset(choices: Any) -> ValueTest:
     def test(value: Any) -> str | None:
         if type(value) is not list:
             return None
-        other = next((at for at, one in enumerate(cast("list[Any]", value)) if not among(one)), None)
-        return None if other is None else f"contains at [{other}] what is none of {_list_of(choices)}"
+        items = cast("list[Any]", value)
+        other = next((at for at, one in enumerate(items) if not among(one)), None)
+        return None if other is None else f"is wrong: [{other}] {choice_fault(items[other], choices)}"
 
     return test
 

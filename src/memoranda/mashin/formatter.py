@@ -1,7 +1,7 @@
 """Format a machine: two spaces per level, sections in their usual order.
 
 The content of a line changes only where one of several spellings is canonical; comments stay with their lines. Text
-that cannot be parsed is not formatted.
+that cannot be parsed is not formatted. A source without any indentation gets the one that its keywords imply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INDENT = "  "
 
 def format_text(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> str:
     """Format a source. Raises a SourceError for one with errors."""
-    reading = read(text, name=name, fragment=fragment)
+    reading = read(text, name=name, fragment=fragment, indent=True)
     reading.raise_if_failed()
     return format_reading(reading)
 

@@ -121,6 +121,7 @@ REMEMBER = Level.of(
     Keyword("namespace", "a part of the collection"),
     Keyword("scope", "`shared` or a project, instead of the memory of the run"),
     Keyword("ttl", "how long it is kept, such as `30d`"),
+    Keyword("chunk", "store a long text in parts: true, or the most characters of a part"),
 )
 
 RECALL = Level.of(

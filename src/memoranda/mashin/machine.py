@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from memoranda.lang.diagnostics import source_error
 from memoranda.lang.expression.dialect import ExpressionRun as Drawing
 from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
 from memoranda.mashin.checker import check_source
-from memoranda.mashin.document import Document
+from memoranda.mashin.document import Ask, Document
 from memoranda.mashin.guards import ActiveGuard, Rule, activate, missing, missing_guard
 from memoranda.mashin.plan import Plan, compile_machine
 from memoranda.mashin.run import Replay, Run, make_execution
@@ -221,6 +221,8 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
         parent: str | None = None,
     ) -> Run:
         self.ensure_ready()
+        if mode == "live":
+            self.prepare()
         run = self._begin(self._memory.ids.new("run"), begun, scope=scope, mode=mode, parent=parent)
         journal = Journal(limits=self._memory.limits)
         return self._execute(run, journal, spending or Spending(begun.budget), self._resources(scope), assumed=assumed)
@@ -286,6 +288,11 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
             resume=self._resume_called,
             model=self._model,
         )
+
+    def _asked_models(self) -> Iterable[Model | str | None]:
+        if self._kit.model is not None:
+            return (self._kit.model,)
+        return [step.using.text for step in self.plan.steps.values() if isinstance(step, Ask) and step.using]
 
     def _model(self, name: str | None) -> Model:
         if self._kit.model is not None:

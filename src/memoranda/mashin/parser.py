@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from memoranda.lang import document as lang_document
-from memoranda.lang.diagnostics import Diagnostics, note_missing_colon
+from memoranda.lang.diagnostics import Diagnostic, Diagnostics, note_missing_colon
 from memoranda.lang.source import Source, Span
 from memoranda.mashin import keywords
 from memoranda.mashin.document import (
@@ -26,6 +26,7 @@ from memoranda.mashin.document import (
     Verdict,
     value_of,
 )
+from memoranda.mashin.indentation import Layout, infer_layout
 from memoranda.mashin.keywords import Keyword, Level
 from memoranda.mashin.lines import Line, Lines, read_lines
 from memoranda.mashin.reader import Cursor, Reader, read_fields
@@ -45,11 +46,39 @@ def parse_fragment(text: str, *, name: str = "fragment.mashin") -> Document:
     return read(text, name=name, fragment=True).valid_document()
 
 
-def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> Reading:
-    """Read a source and collect its diagnostics."""
+def read(text: str, *, name: str = "machine.mashin", fragment: bool = False, indent: bool = False) -> Reading:
+    """Read a source and collect its diagnostics.
+
+    A source without any indentation has one diagnostic that says so; with `indent` its indentation is inferred.
+    """
     source = Source(name, text)
     diagnostics = Diagnostics(source)
     lines = read_lines(source, diagnostics)
+    reading = _read(source, lines, diagnostics.sorted(), fragment=fragment)
+    layout = infer_layout(lines) if reading.failed else None
+    if layout is None:
+        return reading
+    if indent and not layout.ambiguities:
+        return _read(source, layout.lines, diagnostics.sorted(), fragment=fragment)
+    if indent:
+        for one in layout.ambiguities:
+            hint = "Indent the lines of each block yourself, by two spaces"
+            diagnostics.error("ambiguous_indentation", one.message(source), one.line.head, hint=hint)
+    else:
+        message = "the file has no indentation, which says what belongs to what"
+        diagnostics.error("no_indentation", message, layout.first, hint=_indentation_hint(layout, source))
+    return lang_document.Reading(source, lines, Document(span=lines.span), diagnostics.sorted(), {})
+
+
+def _indentation_hint(layout: Layout, source: Source) -> str:
+    if not layout.ambiguities:
+        return "Indent each line below the one it belongs to; `memoranda format` does it"
+    return f"Indent each line below the one it belongs to; {layout.ambiguities[0].message(source)}"
+
+
+def _read(source: Source, lines: Lines, layout: tuple[Diagnostic, ...], *, fragment: bool) -> Reading:
+    """Parse lines; the diagnostics begin with those of the layout."""
+    diagnostics = Diagnostics(source, layout)
     reader = Reader(diagnostics)
     document = _document(reader, lines, fragment=fragment)
     return lang_document.Reading(source, lines, document, diagnostics.sorted(), reader.spellings)

@@ -33,7 +33,7 @@ from memoranda.mashin.lines import Line, join_raws
 from memoranda.mashin.reader import Cursor, Reader, read_fields
 from memoranda.model.text import quote
 
-_GOES_ON = (".", "?.", "|>", "&&", "||", "??", "? ", ": ")
+CONTINUES = (".", "?.", "|>", "&&", "||", "??", "? ", ": ")
 """How a line begins that continues the expression above it."""
 
 
@@ -195,7 +195,7 @@ def _expressions(lines: Iterable[Line]) -> list[tuple[Cursor, Raw]]:
         whole = line.expression()
         if whole is None:
             continue
-        if found and line.text.startswith(_GOES_ON):
+        if found and line.text.startswith(CONTINUES):
             found[-1] = (found[-1][0], join_raws(found[-1][1], whole))
         else:
             found.append((Cursor(line), whole))

@@ -22,7 +22,7 @@ from memoranda.mashin.document import Type
 from memoranda.mashin.expression.operators import describe_type, type_of
 from memoranda.mashin.keywords import TYPES
 from memoranda.mashin.lines import closing, comma_at, decode
-from memoranda.model.text import quote
+from memoranda.model.text import choice_fault, list_choices, quote
 
 _MOST_VIOLATIONS = 50
 """Maximum number of violations that are looked for in one value."""
@@ -316,13 +316,13 @@ def _text_that(fits: Callable[[str], bool], what: str, example: str) -> Check:
 
 
 def _enum(choices: tuple[str, ...]) -> Kind:
-    known, listed = frozenset(choices), ", ".join(quote(choice, longest=40) for choice in choices[:20])
+    known, expected = frozenset(choices), f"one of {list_choices(choices)}"
 
     def check(value: Any, violations: Violations) -> Any:
         if type(value) is not str:
-            violations.add_type(f"one of {listed}", value)
+            violations.add_type(expected, value)
         elif value not in known:
-            violations.add(f"is none of {listed}", expected=f"one of {listed}", hint=did_you_mean(value, choices))
+            violations.add(choice_fault(value, choices), expected=expected)
         return value
 
     return Kind("enum", check, {"type": "string", "enum": list(choices)})

@@ -222,5 +222,5 @@ def read_arguments(arguments: dict[str, Any], kind: type[Asked]) -> Asked:
     try:
         return msgspec.convert(arguments | parse_moments(arguments), kind)
     except msgspec.ValidationError as error:
-        fault = decode_error("arguments", error, hint="See the schema of the tool")
+        fault = decode_error("arguments", error, kind, hint="See the schema of the tool")
         raise fault from None

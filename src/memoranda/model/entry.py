@@ -294,6 +294,8 @@ class Remembered(Result, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     undo: str | None = None
     """What `undo` takes to bring back the entry that it superseded."""
+    parts: int = 1
+    """Number of entries that a long text was stored in; `id` is that of the first."""
 
     @property
     def ref(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 
 from memoranda.errors import NEUTRAL_WORDS, InvalidValue, MemorandaError, render_error
 
@@ -96,3 +97,34 @@ def quote(text: object, *, longest: int = 80) -> str:
     """Return a value in backticks for an error message: visible, and cut where it would flood the screen."""
     shown = text if isinstance(text, str) and text.isprintable() else repr(text)
     return f"`{shown[:longest]}…`" if len(shown) > longest else f"`{shown}`"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that was probably meant, ignoring case, or None."""
+    by_folded: dict[str, str] = {}
+    for name in known:
+        by_folded.setdefault(name.casefold(), name)
+    # difflib is quadratic, and no name is that long.
+    if len(word) > 80:
+        return None
+    near = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[near[0]] if near else None
+
+
+_CHOICES = 20
+
+
+def list_choices(choices: Sequence[object]) -> str:
+    """Return choices for a message, the first ones of many."""
+    more = ", …" if len(choices) > _CHOICES else ""
+    return ", ".join(quote(choice, longest=40) for choice in choices[:_CHOICES]) + more
+
+
+def choice_fault(given: object, choices: Sequence[object]) -> str:
+    """Return what is wrong with a value that is not among the choices, with the one that was probably meant.
+
+    >>> choice_fault("gren", ["red", "green"])
+    'must be one of `red`, `green`; did you mean `green`?'
+    """
+    near = closest(given, [one for one in choices if isinstance(one, str)]) if isinstance(given, str) else None
+    return f"must be one of {list_choices(choices)}" + (f"; did you mean {quote(near, longest=40)}?" if near else "")

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 import msgspec
 
+from memoranda.agent.connection import prepare
+from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
 from memoranda.errors import Conflict, Denied, Hint, InvalidValue, NotFound, NotInstalled, NotVerified, UsageError
@@ -291,6 +293,7 @@ class Program(ABC, Generic[PlanT, KitT]):
         """The warnings and notes about its text."""
         self.file = file
         self._peers: dict[str, Self] = {}
+        self._prepared = False
         self._attach(memory)
 
     @classmethod
@@ -314,6 +317,16 @@ class Program(ABC, Generic[PlanT, KitT]):
             hint="Look at the events of the run",
             value=id,
         )
+
+    def prepare(self) -> None:
+        """Begin to import the clients of the models that it asks, in a thread, so that the first request waits less."""
+        if not self._prepared:
+            self._prepared = True
+            prepare(*self._asked_models())
+
+    def _asked_models(self) -> Iterable[Model | str | None]:
+        """Return the models that its runs may ask, or their names."""
+        return ()
 
     def meet(self, programs: Iterable[Self]) -> None:
         """Let it call these programs, and those that they can call; of two with one name, the first."""

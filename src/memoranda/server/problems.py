@@ -76,7 +76,7 @@ REST_WORDS: Words = {
     "load": lambda hint: f"{_ASK} add it to its {hint.target}" if hint.target != "model" else "",
     "policy": lambda _: "Use a key whose role and allowed capabilities include this",
     "set": lambda hint: f"{_ASK} set {hint.target} in its environment",
-    "split": lambda _: "Remember it in parts: POST /collections/{collection}/texts",
+    "split": lambda _: "Remember it in parts: pass `chunk`",
 }
 
 _HTTP_CODES = {

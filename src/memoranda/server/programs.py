@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import memoranda
+from memoranda.agent.connection import prepare
 from memoranda.api.memory import Memory
 from memoranda.errors import Hint, NotFound, UsageError
 from memoranda.lang.diagnostics import closest
@@ -164,6 +165,9 @@ def load_programs(settings: Settings, memory: Memory) -> Programs:
     files = _files(settings.agents, "agents", ".abl")
     tools = _module_in(settings.agents, TOOLS_FILE, "tools")
     agents = [memoranda.abl.load(file, memory=memory, tools=tools, egress=egress) for file in files]
+    for program in (*machines, *workflows, *agents):
+        program.prepare()
+    prepare(*(agent.model for agent in chat_agents if isinstance(agent.model, str)))
     return Programs(
         memory, machines=machines, workflows=workflows, chat_agents=chat_agents, agents=agents, actions=actions
     )

@@ -81,7 +81,7 @@ def read_body(body: bytes, kind: Any) -> Any:
                 raise
             return msgspec.convert(sent | moments, kind)
     except msgspec.ValidationError as error:
-        raise decode_error("body", error, hint="See /openapi.json for the expected fields") from None
+        raise decode_error("body", error, kind, hint="See /openapi.json for the expected fields") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestError(400, f"the body is not valid JSON: {error}", hint="Send one JSON object") from None
     except RecursionError:

@@ -182,8 +182,14 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
 
     # one execution
 
+    def _asked_models(self) -> Iterable[Model | str | None]:
+        if self._kit.model is not None:
+            return (self._kit.model,)
+        return [task.use.model.name for task in self.plan.tasks.values() if task.use.model is not None]
+
     def _start(self, begun: Begun, *, parent: str | None = None, around: Stop | None = None) -> Run:
         self.ensure_ready()
+        self.prepare()
         memory = self._memory
         id = memory.ids.new("run")
         working = self._load(id, begun)

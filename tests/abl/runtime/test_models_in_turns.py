@@ -162,6 +162,8 @@ def test_only_the_tools_of_the_step_are_offered_and_carried_out(load: Any, told:
         "refused erase_all: why `erase_all` is not among the tools of this step"
     ]
     assert "not among the tools" in model.said()[1][1]
+    results = [part for message in model.asked[-1][0] for part in message.parts if isinstance(part, ToolReturnPart)]
+    assert [part.outcome for part in results] == ["failed", "success"]
     free = Scripted(("erase_all", {"sure": True}), "Fine.")
     load(talk_with(), model=free.model, tools=tools(log)).start()
     assert "erase_all" in free.tools() and log[-1] == ("erase_all", True)

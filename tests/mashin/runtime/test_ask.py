@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -355,3 +356,56 @@ def test_what_nobody_sees_in_a_question_or_a_result_is_written_out() -> None:
     shown = "".join(said.text for said in model.asked[-1].messages)
     assert "x\\u202e\\U000e006f\\u200b" in shown and "y\\u202e" in shown
     assert not set(hidden) & set(shown)
+
+
+def test_a_model_is_told_the_choices_that_its_answer_has(load: Any) -> None:
+    text = """
+    ensures
+      allowed to llm_call
+    implements
+      ask tide, using: "some:model"
+        with task "High or low?"
+        returns
+          state as enum("high", "low")
+          ports as list of text, subset: ["Faro", "Olhão"]
+          wind as text, choices: ["calm", "strong"]
+    """
+    model = Scripted(
+        Reply(value={"state": "hgh", "ports": [], "wind": "calm"}),
+        Reply(value={"state": "high", "ports": ["Faro", "Lisboa"], "wind": "stong"}),
+        Reply(value={"state": "high", "ports": ["Faro"], "wind": "calm"}),
+    )
+    assert load(text, model=model).run().check().output["state"] == "high"
+    first, second = (asked.messages[-1].text for asked in model.asked[1:])
+    assert "$.state must be one of `high`, `low`; did you mean `high`?" in first
+    assert "$.ports is wrong: [1] must be one of `Faro`, `Olhão`" in second
+    assert "$.wind must be one of `calm`, `strong`; did you mean `strong`?" in second
+
+
+def test_the_client_of_a_named_model_is_imported_while_a_run_begins(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[tuple[str, str]] = []
+    ready = threading.Event()
+
+    def find_model(name: str, access: object) -> Any:
+        imported.append((name, threading.current_thread().name))
+        ready.set()
+        raise ModelUnavailable("there is no such model", hint="Name another", model=name)
+
+    monkeypatch.setattr("memoranda.agent.provider.find_model", find_model)
+    monkeypatch.setattr("memoranda.agent.connection._prepared", set[str]())
+    text = """
+    ensures
+      allowed to llm_call
+    implements
+      ask tide, using: "someone:model"
+        with task "High or low?"
+    """
+    assert load(text).run(mode="test", assuming={"tide": {"text": "high"}}).status == "completed"
+    assert load(text).run().error.type == "model"
+    assert imported == [("someone:model", threading.current_thread().name)], "without a key only a request needs it"
+    monkeypatch.setenv("SOMEONE_API_KEY", "sk-made-up-for-tests")
+    ready.clear()
+    for _ in range(2):
+        load(text).prepare()
+    assert ready.wait(30)
+    assert imported[1:] == [("someone:model", "memoranda-clients")]

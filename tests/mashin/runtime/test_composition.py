@@ -517,3 +517,21 @@ def test_a_tool_that_is_named_twice_is_offered_once(load: Load, scripted: Any) -
     bell = load("implements\n  compute rung\n    'ding'\n", name="bell")
     load(text, model=model, machines=[load(archive()), bell]).run().check()
     assert [tool.name for tool in model.asked[0].tools] == ["archive", "bell"]
+
+
+def test_a_machine_that_fails_as_a_tool_is_an_error_on_the_wire(load: Any, memory: Memory, anthropic: Any, claude: Any):
+    tool = load("accepts\n  n as number\nimplements\n  compute half\n    input.n.missing.more\n", name="half")
+    text = """
+    ensures
+      allowed to llm_call, machine.call
+    implements
+      ask answer, using: "anthropic:claude-sonnet-4-6"
+        with task "Halve it"
+        with tools ["half"]
+        with max_tokens 100
+    """
+    anthropic.waiting += [claude.calls(("half", {"n": 4})), claude.says("I could not.")]
+    assert load(text, machines=[tool]).run().check().output == {"text": "I could not."}
+    [result] = anthropic.asked[1].body["messages"][-1]["content"]
+    assert (result["type"], result["is_error"]) == ("tool_result", True)
+    assert "failed" in result["content"][0]["text"]

@@ -10,7 +10,7 @@ from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.coordination import delegate
 from memoranda.abl.runtime.gather import complaint_about
 from memoranda.abl.runtime.plan import AGAIN, DelegatePlan, HandoffPlan, ModelVariable, Signal
-from memoranda.abl.tools.outcome import Outcome
+from memoranda.abl.tools.outcome import Outcome, failure_outcome
 from memoranda.abl.tools.parameters import type_schema
 from memoranda.abl.variables import CATEGORY, KEPT_FROM_VIEW, fits
 from memoranda.agent.models import ToolSpec
@@ -103,7 +103,7 @@ def call(turn: ActiveTurn, name: str, arguments: dict[str, Any]) -> tuple[Outcom
 
 def _set_variables(turn: ActiveTurn, values: Any) -> Outcome:
     if not isinstance(values, dict):
-        return Outcome({"error": "`values` has to be an object"})
+        return failure_outcome("validation_error", "`values` has to be an object")
     kept: list[str] = []
     refused: dict[str, str] = {}
     for path, value in cast("dict[str, Any]", values).items():
@@ -199,10 +199,10 @@ def _unknown(turn: ActiveTurn, agent: str, known: list[str]) -> Outcome:
     known_agents = ", ".join(known)
     message = f"unknown agent {quote(agent)}. {did_you_mean(agent, known, otherwise=f'Known: {known_agents}')}"
     turn.note("refused", agent, why=message)
-    return Outcome({"error": message})
+    return failure_outcome("validation_error", message)
 
 
 def _not_yet(turn: ActiveTurn, agent: str, condition: str) -> Outcome:
     message = f"{agent} is only for when this is true: {condition}"
     turn.note("refused", agent, why=message)
-    return Outcome({"error": message})
+    return failure_outcome("validation_error", message)

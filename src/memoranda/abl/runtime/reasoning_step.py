@@ -12,7 +12,7 @@ from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, without_fie
 from memoranda.abl.runtime.constraints import CallArguments, check_rules
 from memoranda.abl.runtime.plan import AGAIN, Signal
 from memoranda.abl.runtime.state import Wait
-from memoranda.abl.tools.outcome import Outcome
+from memoranda.abl.tools.outcome import Outcome, failure_outcome
 from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from memoranda.agent.prompt import data_fence
 from memoranda.api.context import remembered_text
@@ -107,7 +107,8 @@ class ReasoningAction:
                 outcome, signal = self._call(turn, call)
                 if signal is not None:
                     return signal
-                messages.append(Said("tool", _tool_reply(outcome), call_id=call.id, tool=call.name))
+                failed = outcome.failure is not None
+                messages.append(Said("tool", _tool_reply(outcome), call_id=call.id, tool=call.name, failed=failed))
         turn.note("stopped", "the model", why=f"it asked for tools {turn.behaviour.reasoning} times in one turn")
         raise StepError("llm_error", "the model did not finish its reply", subtype="iterations")
 
@@ -117,7 +118,7 @@ class ReasoningAction:
         if self.tools is not None and call.name not in self.tools:
             message = f"{quote(call.name)} is not among the tools of this step"
             turn.note("refused", call.name, why=message)
-            return Outcome({"error": message}), None
+            return failure_outcome("tool_error", message), None
         signal = check_rules(turn, "call", CallArguments(call.name, call.arguments))
         if signal is not None:
             return Outcome(), signal

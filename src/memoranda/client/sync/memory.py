@@ -461,6 +461,7 @@ class CollectionCalls(Calls):
         ttl: Duration | None = None,
         key: str | None = None,
         replaces: str | None = None,
+        chunk: int | bool = False,
         source: str | None = None,
         scope: str | None = None,
     ) -> Remembered:
@@ -468,13 +469,14 @@ class CollectionCalls(Calls):
 
         The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
         response: `duplicate` tells whether it existed. `replaces` is the ref of an entry that is no longer true; the
-        new one takes its place, in its collection and namespace.
+        new one takes its place, in its collection and namespace. With `chunk`, a long text is stored in parts of at
+        most that many characters (1,200 for True), which are forgotten and replaced together.
         """
         if replaces is not None:
-            if collection is not None or namespace or key is not None:
+            if collection is not None or namespace or key is not None or chunk is not False:
                 raise UsageError(
-                    "what replaces an entry stays where that one is",
-                    hint="Leave out `collection`, `namespace` and `key`, or leave out `replaces`",
+                    "what replaces an entry stays where that one is, as one entry",
+                    hint="Leave out `collection`, `namespace`, `key` and `chunk`, or leave out `replaces`",
                     path="replaces",
                 )
             done = self.supersede(replaces, content, metadata=metadata, ttl=ttl, source=source, scope=scope)
@@ -488,6 +490,8 @@ class CollectionCalls(Calls):
                 undo=done.undo,
             )
         asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, source=source)
+        if chunk is not False:
+            asked["chunk"] = chunk
         sent, query = body(content=content, namespace=namespace, **asked), parameters(scope=scope)
         place = NOTES if collection is None else collection
         return self._call(Remembered, "POST", "collections", place, "remember", query=query, body=sent)

@@ -265,6 +265,12 @@ class Execution(msgspec.Struct, kw_only=True):
     """What the run waited for before it was resumed."""
     steps: dict[str, Any] = {}
     names: dict[str, Any] = {}
+    asked: bool = False
+    """Whether it has asked a model or a machine."""
+    stores_reply: bool = False
+    """Whether it ended with `remember` steps after it had asked: then its output is what they follow."""
+    reply: Any = None
+    """The value that the last step other than `remember` gave."""
     _visits: dict[str, int] = {}
 
     def __post_init__(self) -> None:

@@ -51,9 +51,14 @@ def _outcome(execution: Execution) -> Outcome:
 
 
 def _output(execution: Execution, value: Any) -> Any:
-    """Return the output: the value of the last step, or of the steps that its fields name."""
+    """Return the output: the value of the last step, or of the steps that its fields name.
+
+    A machine that asks something and then remembers the turn replies with the answer, not with the receipt.
+    """
     plan = execution.plan
     try:
+        if plan.responds is None and execution.stores_reply:
+            value = execution.reply
         if plan.responds is not None:
             given = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
             for field, path in plan.origins.items():
@@ -143,7 +148,9 @@ def _run_item(execution: Execution, item: document.Item) -> Any:
             raise Jumped(item.flow.text)
         return _run_flow(execution, execution.plan.flows[item.flow.text])
     if type(item) is document.Result:
-        return _compute(execution, "", lambda visit: visit.value(item.value))
+        value = _compute(execution, "", lambda visit: visit.value(item.value))
+        execution.stores_reply, execution.reply = False, value
+        return value
     if type(item) is document.Retry:
         return _retry(execution, item, "", lambda: _run_block(execution, item.steps))
     retry = getattr(item, "retry", None)
@@ -180,6 +187,11 @@ def _run_step(execution: Execution, step: document.NamedStep) -> Any:
     if not visit.noted:
         _note_step(visit, step, payload=payload)
     execution.steps[name] = value
+    if type(step) is document.Remember:
+        execution.stores_reply = execution.asked
+    elif type(step) is not document.Decide:  # whose value is that of its branch
+        execution.stores_reply, execution.reply = False, value
+        execution.asked = execution.asked or type(step) is document.Ask
     return value
 
 

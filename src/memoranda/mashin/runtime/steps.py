@@ -294,6 +294,7 @@ def remember(visit: Visit, step: Remember) -> Any:
     if ttl is not None and not isinstance(ttl, str):
         raise not_a_duration(ttl)
     seconds = None if ttl is None else parse_duration(ttl)
+    chunk = as_integer(given.get("chunk", False))
 
     def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
         _require_no_other_approval(
@@ -308,17 +309,20 @@ def remember(visit: Visit, step: Remember) -> Any:
             metadata=sent["metadata"],
             namespace=namespace or "",
             ttl=seconds,
+            chunk=chunk,
             source=visit.execution.id,
         )
-        return EffectResult(value(entry.id, entry.expires_at), {"id": entry.id})
+        return EffectResult(value(entry.id, entry.expires_at, entry.parts), {"id": entry.id})
 
-    def value(id: str | None, expires_at: datetime | None) -> dict[str, Any]:
+    def value(id: str | None, expires_at: datetime | None, parts: int) -> dict[str, Any]:
         return {
             "id": id,
             "collection": collection,
             "namespace": namespace,
             "stored": id is not None,
             "expires_at": msgspec.to_builtins(expires_at),
+            # Only where it was asked for, so that other machines give what they always gave.
+            **({} if chunk is False else {"parts": parts}),
         }
 
     return carry_out(
@@ -330,7 +334,7 @@ def remember(visit: Visit, step: Remember) -> Any:
             about={"effect": "remember", "collection": collection, **_scope_named(given)},
             shows={"namespace": namespace, "ttl": ttl},
             perform=perform,
-            in_tests=lambda _: value(None, None),
+            in_tests=lambda _: value(None, None, 0),
         ),
     )
 

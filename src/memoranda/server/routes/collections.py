@@ -117,6 +117,7 @@ def _remember(request: StrictRequest, collection: str, data: Remember, named: st
         namespace=data.namespace,
         ttl=data.ttl,
         key=data.key,
+        chunk=data.chunk,
         source=data.source,
     )
     return Response(done, status_code=201)

@@ -160,7 +160,7 @@ class EntryPromises:
         assert [entry.content for entry in entries] == paragraphs
         thread = entries[0].metadata["thread"]
         assert [entry.metadata for entry in entries] == [
-            {"book": "river", "thread": thread, "part": n} for n in (1, 2, 3)
+            {"book": "river", "thread": thread, "part": n, "parts": 3} for n in (1, 2, 3)
         ]
         (first,) = ada.recall("heron", collection="notes", limit=1, expand=1).results
         assert (first.before, first.after[0].content) == ((), paragraphs[1])
@@ -169,6 +169,55 @@ class EntryPromises:
             paragraphs[:1],
             paragraphs[2:],
         ]
+
+    def test_the_parts_of_a_text_are_replaced_together_under_its_key(self, memory: Memory, ada: ScopedMemory) -> None:
+        def shown() -> list[tuple[str, str | None]]:
+            return [(entry.content, entry.key) for entry in ada.entries(collection="notes")]
+
+        ada.remember("Part of nothing", collection="notes", key="river#9")
+        text = "The heron waits.\n\nThe otter dives.\n\nThe kayak turns."
+        done = ada.remember(text, collection="notes", key="river", chunk=20, metadata={"book": "river"})
+        assert (done.parts, done.stored, done.id) == (3, True, ada.entries(collection="notes")[1].id)
+        assert [entry.metadata["part"] for entry in ada.entries(collection="notes", filter={"parts": 3})] == [1, 2, 3]
+        again = ada.remember(text, collection="notes", key="river", chunk=20, metadata={"book": "river"})
+        assert (again.parts, again.stored, again.duplicate, len(shown())) == (3, False, True, 4)
+        shorter = ada.remember("The heron waits.\n\nThe otter sleeps.", collection="notes", key="river", chunk=20)
+        assert (shorter.parts, shown()[1:]) == (
+            2,
+            [("The heron waits.", "river#1"), ("The otter sleeps.", "river#2")],
+        )
+        assert ada.remember("All are gone.", collection="notes", key="river", chunk=True).parts == 1
+        assert shown() == [("Part of nothing", "river#9"), ("All are gone.", "river")]
+        ada.remember(text, collection="notes", key="river", chunk=20)
+        assert len(shown()) == 4
+        ada.remember("All are gone.", collection="notes", key="river")
+        assert shown() == [("Part of nothing", "river#9"), ("All are gone.", "river")]
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_the_parts_of_a_text_are_forgotten_together(self, ada: ScopedMemory) -> None:
+        text = "The heron waits.\n\nThe otter dives.\n\nThe kayak turns."
+        ada.remember("The mill stopped", collection="notes", key="other#1", metadata={"part": 1})
+        unnamed = ada.remember(text, collection="notes", chunk=20)
+        assert ada.remember(text, collection="notes", chunk=20).duplicate
+        last = ada.recall("kayak", collection="notes", limit=1)[0]
+        gone = ada.forget(last.ref)
+        assert (gone.count, len(ada.entries(collection="notes"))) == (3, 1)
+        assert ada.undo(gone).count == 3 and ada.forget(unnamed.ref).count == 3
+        ada.remember(text, collection="notes", key="river", chunk=20)
+        assert ada.forget(key="river", collection="notes", dry_run=True).count == 3
+        assert ada.forget(key="river", collection="notes").count == 3
+        assert ada.forget(key="other", collection="notes").count == 0
+        assert [entry.key for entry in ada.entries(collection="notes")] == ["other#1"]
+
+    def test_only_a_text_of_some_parts_is_stored_in_parts(self, ada: ScopedMemory, store: Store) -> None:
+        wrong: list[tuple[Any, Any]] = [({"heron": 1}, True), ("heron", 0), ("heron", "many"), ("a b " * 5_000, 2)]
+        for content, chunk in wrong:
+            with pytest.raises(UsageError):
+                ada.remember(content, collection="notes", chunk=chunk)
+        with pytest.raises(LimitExceeded, match="chunk=True"):
+            ada.remember("heron " * 20_000, collection="notes")
+        assert ada.entries(collection="notes") == []
+        assert ada.remember("heron " * 20_000, collection="notes", chunk=True).parts > 90
 
     # keys
 
@@ -468,7 +517,7 @@ class EntryPromises:
         with unchanged(store):
             error = assert_raises(LimitExceeded, ada.remember, long, collection="notes")
             assert error.limit == memory.limits.content_bytes
-            assert "remember_text" in error.hint
+            assert "chunk=True" in error.hint
             assert_raises(LimitExceeded, ada.remember, "short", collection="notes", metadata={"long": long})
             with pytest.raises(LimitExceeded):
                 ada.remember_many([{"content": str(n)} for n in range(memory.limits.batch + 1)], collection="notes")
