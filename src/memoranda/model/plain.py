@@ -34,4 +34,5 @@ def plain(value: Any) -> Any:
 
 
 def _fields(value: msgspec.Struct) -> dict[str, Any]:
-    return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    return {name: plain(field) for name, field in fields if field is not msgspec.UNSET}
