@@ -319,9 +319,10 @@ class Definitions(TenantHandle):
     def _repair(self, effect: UpdateDefinition, migrate: Migrate) -> None:
         """Migrate the records that do not fit the present schema, a portion at a time."""
         after = ""
+        portion = min(_MIGRATION_PORTION, self._gate.limits.migration)
 
         def repair() -> SchemaCheck:
-            done = self._migrate(effect, migrate, _MIGRATION_PORTION, after=after)
+            done = self._migrate(effect, migrate, portion, after=after, stops=True)
             if done.migrated:
                 repaired = UpdateDefinition(
                     scope=self._shared, definition=effect.definition, stale="keep", migrated=done.migrated
@@ -333,7 +334,14 @@ class Definitions(TenantHandle):
             after = records[-1].scope
 
     def _migrate(
-        self, effect: UpdateDefinition, migrate: Migrate, limit: int, *, after: str = "", show: bool = False
+        self,
+        effect: UpdateDefinition,
+        migrate: Migrate,
+        limit: int,
+        *,
+        after: str = "",
+        stops: bool = False,
+        show: bool = False,
     ) -> _Migrating:
         """Return the new values of records that would not fit; raise StaleRecords if some have none, unless kept."""
         find = FindStale(
@@ -343,7 +351,7 @@ class Definitions(TenantHandle):
             values=True,
             limit=limit,
             after=after,
-            stops=bool(after) or limit == _MIGRATION_PORTION,
+            stops=stops,
         )
         found = self._find(find)
         migrations = [_migration(fact, migrate, found) for fact in found.facts]

@@ -16,7 +16,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Scope):
         return value.path
     if isinstance(value, Grant):
-        return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **_fields(value.rule)}
+        rule = _fields(value.rule)
+        own = {"own": True} if rule.pop("own") else {}  # which only rules of roles have
+        return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **rule, **own}
     if isinstance(value, Effect):
         # `echo` is returned to the caller and is not part of the pending effect.
         fields = _fields(value).items()
