@@ -486,6 +486,10 @@ ATTEMPTS = {
     "Permissions.revoke": lambda memory, owner, folder: memory.permissions.revoke(
         owner.permissions.grant("agent:y", "memory.read").id
     ),
+    "Roles.define": lambda memory, owner, folder: memory.roles.define("support", allow=("memory.read",)),
+    "Roles.delete": lambda memory, owner, folder: memory.roles.delete(
+        owner.roles.define("clerk", allow=("memory.read",)).name
+    ),
     "Approvals.approve": lambda memory, owner, folder: memory.approvals.approve(waiting(owner)),
     "Approvals.refuse": lambda memory, owner, folder: memory.approvals.refuse(waiting(owner)),
     "Memory.perform": lambda memory, owner, folder: memory.perform(

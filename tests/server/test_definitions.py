@@ -166,7 +166,7 @@ def test_a_member_is_granted_changes_of_one_definition_and_learns_nothing_of_its
     assert member.get(f"{DEFINITIONS}/cask/records").status_code == 403
     other = member.patch(f"{DEFINITIONS}/keg", json={"name": "Mine"})
     assert other.status_code == 403
-    assert "is granted for `cask` in the whole tenant, not for `keg`" in other.json()["detail"]
+    assert "for `keg` in the whole tenant is not granted, only for `cask`" in other.json()["detail"]
     assert member.delete(f"{DEFINITIONS}/cask").status_code == 403
     assert member.patch(f"{DEFINITIONS}/cask", json={**change, "stale": "keep"}).status_code == 200
     reader = served.client(served.key_for("grantee", role="reader"))

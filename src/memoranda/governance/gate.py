@@ -536,13 +536,13 @@ def _outside(effect: Effect, caller: Caller) -> Verdict:
 
 def _explain(rows: Reader, effect: Effect, caller: Caller, verdict: Verdict) -> tuple[str, Advice]:
     """Return why an effect is refused, and how to allow it there and nowhere else."""
-    if verdict.silent is None:
-        return verdict.reason, verdict.remedy
     is_own = any(verdict.silent is own for own in caller.policies)
     place = "" if verdict.scope is None else verdict.scope.path or SHARED
     remedy: Advice = Hint("policy") if is_own else Hint("grant", verdict.capability, actor=caller.actor, scope=place)
     if caller.membership is not None and not is_own and not needs_grants(verdict.capability, verdict.scope):
         remedy = OTHER_ROLE
+    if verdict.silent is None:
+        return verdict.reason, verdict.remedy or remedy
     why = why_not_granted(
         rows.scan(Grant, effect.scope.tenant),
         caller.actor,

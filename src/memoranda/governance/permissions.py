@@ -16,7 +16,6 @@ import msgspec
 from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded
-from memoranda.lang.diagnostics import closest
 from memoranda.model.clock import EPOCH, parse_duration
 from memoranda.model.effect import Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
@@ -100,6 +99,8 @@ def find_role(name: str, grants: Sequence[Grant]) -> Role | None:
 
 def unknown_role(name: object, known: Iterable[str]) -> NotFound:
     """Return the error of a role that does not exist, with the one that was meant."""
+    from memoranda.lang.diagnostics import closest  # not needed where no role is misspelled
+
     near = closest(str(name), known)
     hint: Advice = f"Did you mean `{near}`?" if near else Hint("list", "roles")
     return NotFound(f"unknown role {quote(name)}", hint=hint, value=name)
@@ -213,7 +214,7 @@ def why_not_granted(
     about = [rule for rule in (*silent.rules, *places) if rule.level == "allow" and covers(rule.capability, capability)]
     where = list(dict.fromkeys(place_of(rule.scope, rule.path or None) for rule in about))
     if where and not is_own_policy:
-        return f"{capability} is granted for {', '.join(where[:3])}, not for {place_of(scope, key)}", ""
+        return f"{capability} for {place_of(scope, key)} is not granted, only for {', '.join(where[:3])}", ""
     if is_own_policy and membership is not None:
         return f"this key is restricted {_rest(silent)}, which does not include {capability}", Hint("policy")
     return None

@@ -374,7 +374,7 @@ class DefinitionPromises:
     def test_a_tightened_schema_is_for_the_next_write(self, memory: Memory, ada: ScopedMemory) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
         ada.set("profile", {"language": "en"})
-        memory.definitions.update("profile", schema={**PROFILE, "required": ["preferred_name"]})
+        memory.definitions.update("profile", schema={**PROFILE, "required": ["preferred_name"]}, stale="keep")
         assert ada.value("profile") == {"language": "en"}
         error = assert_raises(SchemaViolation, ada.set, "profile", {"language": "fr"})
         assert error.slug == "profile"

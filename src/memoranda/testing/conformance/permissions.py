@@ -460,7 +460,7 @@ class PermissionPromises:
 
         assert "nothing grants definitions.write.delete" in reason(member)
         memory.permissions.grant("user:ada", "definitions.write", path="oven")
-        assert "is granted for `oven` in the whole tenant, not for `kiln`" in reason(member)
+        assert "for `kiln` in the whole tenant is not granted, only for `oven` in the whole tenant" in reason(member)
         wide = memory.permissions.grant("user:ada", "*")
         assert f"`{wide.id}` grants definitions.write.delete, but not by name" in reason(member)
         grant = memory.permissions.grant("user:ada", "definitions.write.delete")
