@@ -25,7 +25,7 @@ MODULES = sorted({kind.__module__.rpartition(".")[2] for kind in aio.KINDS})
 HEAD = '''"""The same memory for asyncio. Made by tools/async_types.py from the handles: change those."""
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 '''
 BASE = '''
 class AsyncHandle:
@@ -53,7 +53,7 @@ def stub() -> str:
         # A name that means two things in two modules gets the name of its class before it.
         apart = {name: f"{kind.__name__}{name}" for name in names if meanings[name] > 1}
         text = _class(_in(trees[module], kind.__name__), _in(trees["memory"], "open"), {**ASYNC, **apart})
-        used = {one.id for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Name)}
+        used = {one.id for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Name)} - {"overload"}
         for name, origin in names.items():
             if apart.get(name, name) in used and name not in ASYNC:
                 imports.add(f"{origin} as {apart[name]}" if name in apart else origin)
@@ -76,9 +76,17 @@ def _class(node: ast.ClassDef, opening: ast.FunctionDef, words: Mapping[str, str
     if node.name == "Memory":
         opened = ast.FunctionDef("open", _with_first("cls", opening.args), opening.body, [], ast.Name("Self"))
         lines += ["    @classmethod", *_function(opened, words, awaited=True)]
+    overloaded: set[str] = set()
     for one in node.body:
         if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
-            if any(isinstance(by, ast.Name) and by.id == "property" for by in one.decorator_list):
+            decorators = {_name(by) for by in one.decorator_list}
+            if "overload" in decorators:
+                overloaded.add(one.name)
+                head, _ = _function(one, words, awaited=not aio.is_immediate(node.name, one.name))
+                lines += ["    @overload", f"{head} ..."]
+            elif one.name in overloaded:
+                continue  # a stub has no implementation beside its overloads
+            elif "property" in decorators:
                 lines += ["    @property", *_function(one, words, awaited=False)]
             else:
                 lines += _function(one, words, awaited=not aio.is_immediate(node.name, one.name))

@@ -56,13 +56,14 @@ from memoranda.errors import (
     SchemaViolation,
     ScopeEnded,
     SourceError,
+    StaleRecords,
     StorageError,
     Unauthenticated,
     Unavailable,
     UsageError,
 )
 from memoranda.model.block import Block, BlockMatch
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, Migration, SchemaCheck, StaleRecord
 from memoranda.model.effect import Approval
 from memoranda.model.entry import (
     Calibration,
@@ -80,7 +81,7 @@ from memoranda.model.entry import (
 from memoranda.model.event import Anchor, Event, RunEvent, RunSummary, RunVerification, Verification
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.limits import Limits
-from memoranda.model.policy import Grant, Policy, Quota, Rule
+from memoranda.model.policy import Grant, Policy, Quota, Role, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.transfer import Imported
 
@@ -138,6 +139,7 @@ __all__ = [
     "Match",
     "MemorandaError",
     "Memory",
+    "Migration",
     "MigrationNeeded",
     "ModelError",
     "ModelFailed",
@@ -156,17 +158,21 @@ __all__ = [
     "Remembered",
     "Restored",
     "Revision",
+    "Role",
     "Rule",
     "RunEvent",
     "RunFailed",
     "RunSummary",
     "RunVerification",
+    "SchemaCheck",
     "SchemaViolation",
     "Scope",
     "ScopeEnded",
     "ScopedBatch",
     "ScopedMemory",
     "SourceError",
+    "StaleRecord",
+    "StaleRecords",
     "StorageError",
     "Superseded",
     "Swept",

@@ -16,6 +16,7 @@
     │   └── EvaluationFailed            an expression without a value            .span
     ├── NotFound(LookupError)
     ├── AlreadyExists
+    ├── StaleRecords                    records that a changed schema refuses     .count .records
     ├── Conflict                        it was changed by another writer         .expected .actual
     │   └── IdempotencyMismatch         one idempotency key, two different requests
     ├── EmbedderError                   what turns text into vectors
@@ -272,6 +273,10 @@ class NotFound(MemorandaError, LookupError):
 
 class AlreadyExists(MemorandaError):
     """The name is taken."""
+
+
+class StaleRecords(MemorandaError):
+    """A change of a schema that stored records do not fit; `.count` says how many, `.records` which."""
 
 
 class Conflict(MemorandaError):

@@ -115,6 +115,30 @@ def test_two_people_who_edit_one_definition_do_not_overwrite_each_other_unseen(h
     assert house.memory.definitions.get("keeper").name == "Keeper"
 
 
+def test_the_form_shows_which_records_a_changed_schema_would_not_fit_before_it_saves(house: Any) -> None:
+    visitor = house.visitor()
+    visitor.done("/definitions/new", **FORM)
+    made = house.memory.definitions.get("keeper")
+    house.memory.scope(user="ada").set("keeper", {"hives": 30})
+    few = '{"type": "object", "properties": {"hives": {"type": "integer", "maximum": 9}}}'
+    place = f"/definitions/{made.id}/edit"
+    sent = FORM | {"schema": few, "seen": hidden(visitor.get(place).text, "seen")}
+    checked = visitor.post(place, **sent, check="1")
+    assert checked.status_code == 200 and "1 of 1 records would not fit" in said(checked)
+    refused = visitor.post(place, **sent)
+    assert refused.status_code == 409
+    for answer in (checked, refused):
+        assert "user:ada" in answer.text and "$.hives" in answer.text
+    dry = visitor.post(place, **sent, migrate='{"hives": $record.hives / 10}', check="1")
+    assert "{&#34;hives&#34;: 3}" in dry.text
+    assert house.memory.definitions.get("keeper").schema == made.schema
+    visitor.done(place, **sent, stale="keep")
+    assert "does not fit" in visitor.read(f"/definitions/{made.id}")
+    again = sent | {"seen": hidden(visitor.get(place).text, "seen")}
+    visitor.done(place, **again, migrate='{"hives": $record.hives / 10}')
+    assert house.memory.scope(user="ada").value("keeper") == {"hives": 3}
+
+
 def test_records_of_one_owner_are_not_those_of_a_conversation_of_that_name(house: Any) -> None:
     visitor = house.visitor()
     visitor.done("/definitions/new", **FORM | {"scope": "thread"})

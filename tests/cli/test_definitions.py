@@ -120,3 +120,28 @@ def test_a_missing_definition_points_to_the_command(cli, profile):
         done = cli("definitions", command, "nothing")
         assert done.code == 1
         assert "hint: List them with `memoranda definitions list`" in done.err
+
+
+# a schema that records do not fit
+
+
+NUMBERS = '{"type": "object", "properties": {"language": {"type": "integer"}}}'
+LENGTH = '{"language": $length($record.language)}'
+
+
+def test_a_changed_schema_is_checked_refused_kept_and_migrated(cli, profile):
+    cli("facts", "set", "profile", '{"language": "en"}', "--as-json", "--user", "ada")
+    check = cli("definitions", "update", "profile", "--schema", NUMBERS, "--check")
+    assert (check.code, "1 of 1 record would not fit" in check.out, "user:ada" in check.out) == (0, True, True)
+    refused = cli("definitions", "update", "profile", "--schema", NUMBERS, "--json")
+    assert (refused.code != 0, refused.error["code"]) == (True, "stale_records")
+    assert cli("definitions", "check").out.startswith("profile: 0 of 1 record")
+    dry = cli("definitions", "update", "profile", "--schema", NUMBERS, "--migrate", LENGTH, "--check", "--json").json
+    assert [(one["before"], one["after"]) for one in dry["migrations"]] == [({"language": "en"}, {"language": 2})]
+    assert cli("definitions", "update", "profile", "--schema", NUMBERS, "--stale", "keep").code == 0
+    assert [one["count"] for one in cli("definitions", "check", "profile", "--json").json] == [1]
+    got = cli("facts", "get", "profile", "--user", "ada")
+    assert "en" in got.out and "does not fit its definition" in got.err
+    assert cli("definitions", "update", "profile", "--migrate", LENGTH).code == 0
+    assert cli("facts", "get", "profile", "--user", "ada", "--json").json["value"] == {"language": 2}
+    assert [one["count"] for one in cli("definitions", "check", "--json").json] == [0]

@@ -156,3 +156,20 @@ def test_what_is_shared_is_not_exported_as_if_it_were_one_scope(cli, tmp_path):
     refused = cli("export", str(tmp_path / "all.jsonl"), "--scope", "shared")
     assert refused.code == 2 and not (tmp_path / "all.jsonl").exists()
     assert cli("export", str(tmp_path / "all.jsonl")).code == 0
+
+
+def test_roles_are_defined_given_to_keys_and_deleted(cli):
+    done = cli("roles", "define", "support", "--allow", "definitions", "--own", "memory.read")
+    assert done.out.strip() == "support is defined: definitions everywhere, memory.read in one's own memory"
+    assert [one["name"] for one in cli("roles", "list", "--json").json] == ["admin", "member", "reader", "support"]
+    assert "built in" in cli("roles", "list").out
+    made = cli("keys", "create", "--user", "ada", "--role", "support", "--json")
+    assert made.json["role"] == "support"
+    wrong = cli("keys", "create", "--user", "ada", "--role", "suport", "--json")
+    assert (wrong.code, "`support`" in wrong.error["hint"]) == (2, True)
+    assert cli("permissions", "grant", "user:ada", "roles.support").code == 0
+    assert cli("permissions", "grant", "role:support", "memory.write", "--own").code == 0
+    assert "in one's own memory" in cli("permissions", "list").out
+    assert cli("roles", "delete", "support").out.strip() == "support is deleted"
+    assert cli("permissions", "list", "--json").json == []
+    assert cli("roles", "delete", "support", "--json").code == 1

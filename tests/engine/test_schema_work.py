@@ -406,7 +406,7 @@ def test_a_definition_that_changes_during_a_long_check_decides(tmp_path, monkeyp
             if not changed:
                 changed.append(1)
                 stricter = {**EXPRESSION, "maxProperties": 0}
-                memory.definitions.update("sum", schema=stricter)
+                memory.definitions.update("sum", schema=stricter, stale="keep")
             return result
 
         monkeypatch.setattr(Contract, "record", change_meanwhile)

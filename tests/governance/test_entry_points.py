@@ -65,6 +65,8 @@ MUTATING = {
     "Definitions.delete": "delete_definition",
     "Permissions.grant": "grant",
     "Permissions.revoke": "revoke",
+    "Roles.define": "define_role",
+    "Roles.delete": "delete_role",
     "Approvals.approve": "decide",
     "Approvals.refuse": "decide",
     "Memory.perform": "set_fact",  # any effect: what the languages ask with
@@ -108,6 +110,9 @@ HARMLESS = {
     "Definitions.list",
     "Definitions.get",
     "Definitions.records",
+    "Definitions.stale",
+    "Roles.list",
+    "Roles.get",
     "Ledger.verify",
     "Ledger.anchor",
     "Ledger.events",
@@ -134,6 +139,7 @@ HARMLESS = {
     "Memory.tenants",
     "Memory.may",
     "Memory.level",
+    "Memory.reason",
     "Memory.mark",
     "Memory.settle",
     "Memory.export",
@@ -169,6 +175,8 @@ COMMANDS = {
     "collections reembed": "Collections.reembed",
     "permissions grant": "Permissions.grant",
     "permissions revoke": "Permissions.revoke",
+    "roles define": "Roles.define",
+    "roles delete": "Roles.delete",
     "approvals approve": "Approvals.approve",
     "approvals refuse": "Approvals.refuse",
     "sessions start": "ScopedMemory.session",
@@ -199,6 +207,8 @@ HARMLESS_COMMANDS = {
     "definitions list",
     "definitions show",
     "definitions records",
+    "definitions check",
+    "roles list",
     "recall",
     "context",
     "entries",
@@ -252,7 +262,7 @@ reembed_entries end_reembedding start_session end_scope read_definitions read_re
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
 export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
-list_namespaces list_scopes
+list_namespaces list_scopes find_stale read_roles define_role delete_role
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}
@@ -275,6 +285,7 @@ def public_methods() -> set[str]:
         definitions.Definitions,
         ledger.Ledger,
         permissions.Permissions,
+        permissions.Roles,
         approvals.Approvals,
         runs.Runs,
         memory.Memory,
@@ -474,6 +485,10 @@ ATTEMPTS = {
     "Permissions.grant": lambda memory, owner, folder: memory.permissions.grant("agent:x", "memory.read"),
     "Permissions.revoke": lambda memory, owner, folder: memory.permissions.revoke(
         owner.permissions.grant("agent:y", "memory.read").id
+    ),
+    "Roles.define": lambda memory, owner, folder: memory.roles.define("support", allow=("memory.read",)),
+    "Roles.delete": lambda memory, owner, folder: memory.roles.delete(
+        owner.roles.define("clerk", allow=("memory.read",)).name
     ),
     "Approvals.approve": lambda memory, owner, folder: memory.approvals.approve(waiting(owner)),
     "Approvals.refuse": lambda memory, owner, folder: memory.approvals.refuse(waiting(owner)),

@@ -130,7 +130,7 @@ def test_a_definition_holds_in_other_processes_at_once(path: str, memory: Memory
     assert other(text).startswith("SchemaViolation:")
     assert other('memory.scope(user="ada").set("profile", {"age": 36}).version') == "2"
     schema["properties"] = {"age": {"type": "string"}}
-    memory.definitions.update("profile", schema=schema)
+    memory.definitions.update("profile", schema=schema, stale="keep")
     assert other(text) == "3"
     assert other('memory.scope(user="ada").set("profile", {"age": 36}).version').startswith("SchemaViolation:")
     memory.definitions.delete("profile")

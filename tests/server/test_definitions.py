@@ -98,3 +98,80 @@ def test_who_is_no_administrator_reads_definitions_and_changes_none(served, some
     ):
         assert (answer.status_code, answer.json()["code"]) == (403, "denied")
     assert served.client().get(f"{DEFINITIONS}/guarded").json()["name"] == "Guarded"
+
+
+# a schema that records do not fit
+
+
+SMALL = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 5}}}
+
+
+def stale_record(served, slug, size):
+    """Make a definition with a record of a new user, and return the administrator's and the user's client."""
+    admin, user = served.client(), served.client(served.key_for(f"owner-of-{slug}"))
+    made(admin, slug, schema={"type": "object", "properties": {"size": {"type": "integer"}}})
+    assert user.put(f"/api/v1/memory/facts/{slug}", json={"value": {"size": size}}).status_code == 200
+    return admin, user
+
+
+def test_a_check_says_which_records_would_not_fit(served):
+    admin, _ = stale_record(served, "crate", 7)
+    checked = admin.patch(f"{DEFINITIONS}/crate", params={"check": "true"}, json={"schema": SMALL})
+    assert checked.status_code == 200
+    assert (checked.json()["checked"], checked.json()["count"]) == (1, 1)
+    [record] = checked.json()["records"]
+    assert (record["scope"], record["key"], record["path"]) == ("user:owner-of-crate", "crate", "$.size")
+    assert admin.get(f"{DEFINITIONS}/crate").json()["schema"]["properties"]["size"] == {"type": "integer"}
+    assert admin.get(f"{DEFINITIONS}/crate/stale").json()["count"] == 0
+
+
+def test_a_change_is_refused_kept_or_migrated(served):
+    admin, user = stale_record(served, "barrel", 7)
+    refused = admin.patch(f"{DEFINITIONS}/barrel", json={"schema": SMALL})
+    assert (refused.status_code, refused.json()["code"], refused.json()["count"]) == (409, "stale_records", 1)
+    assert refused.json()["options"] == ["migrate", "keep", "check"]
+    assert refused.json()["records"][0]["scope"] == "user:owner-of-barrel"
+    expression = '{"size": $record.size - 5}'
+    dry = admin.patch(
+        f"{DEFINITIONS}/barrel", params={"check": "true"}, json={"schema": SMALL, "migrate": expression}
+    ).json()
+    assert [(one["before"], one["after"]) for one in dry["migrations"]] == [({"size": 7}, {"size": 2})]
+    assert admin.patch(f"{DEFINITIONS}/barrel", json={"schema": SMALL, "stale": "keep"}).status_code == 200
+    assert "$.size" in user.get("/api/v1/memory/facts/barrel").json()["misfit"]
+    assert [one["scope"] for one in admin.get(f"{DEFINITIONS}/barrel/stale").json()["records"]] == [
+        "user:owner-of-barrel"
+    ]
+    assert admin.patch(f"{DEFINITIONS}/barrel", json={"migrate": expression}).status_code == 200
+    fact = user.get("/api/v1/memory/facts/barrel").json()
+    assert fact["value"] == {"size": 2} and "misfit" not in fact
+    broken = admin.patch(f"{DEFINITIONS}/barrel", json={"migrate": "{{"})
+    assert broken.status_code == 422
+
+
+def test_a_member_is_granted_changes_of_one_definition_and_learns_nothing_of_its_records(served):
+    admin, _ = stale_record(served, "cask", 7)
+    stale_record(served, "keg", 7)
+    member = served.client(served.key_for("grantee"))
+    change = {"schema": SMALL}
+    assert member.patch(f"{DEFINITIONS}/cask", json=change).status_code == 403
+    grant = {"actor": "user:grantee", "capability": "definitions.write.update", "path": "cask"}
+    id = admin.post("/api/v1/permissions", json=grant).json()["id"]
+    hidden = member.patch(f"{DEFINITIONS}/cask", json=change)
+    assert (hidden.status_code, hidden.json()["count"], hidden.json()["records"]) == (409, 1, [])
+    assert "owner-of-cask" not in hidden.text
+    for body in ({**change, "migrate": "$record"}, {"migrate": "$record"}):
+        stolen = member.patch(f"{DEFINITIONS}/cask", json=body)
+        assert (stolen.status_code, "owner-of-cask" in stolen.text) == (403, False)
+    assert member.get(f"{DEFINITIONS}/cask/stale").status_code == 403
+    assert member.get(f"{DEFINITIONS}/cask/records").status_code == 403
+    other = member.patch(f"{DEFINITIONS}/keg", json={"name": "Mine"})
+    assert other.status_code == 403
+    assert "for `keg` in the whole tenant is not granted, only for `cask`" in other.json()["detail"]
+    assert member.delete(f"{DEFINITIONS}/cask").status_code == 403
+    assert member.patch(f"{DEFINITIONS}/cask", json={**change, "stale": "keep"}).status_code == 200
+    reader = served.client(served.key_for("grantee", role="reader"))
+    refused = reader.patch(f"{DEFINITIONS}/cask", json={"name": "Mine"})
+    assert refused.status_code == 403
+    assert f"`{id}` grants definitions.write.update, but the role `reader`" in refused.json()["detail"]
+    admin.delete(f"/api/v1/permissions/{id}")
+    assert member.patch(f"{DEFINITIONS}/cask", json={"name": "Mine"}).status_code == 403

@@ -7,7 +7,10 @@ import subprocess
 import pytest
 import warm_memoranda
 
+import memoranda
 from memoranda.errors import UsageError
+from memoranda.server.auth.principals import Principal
+from memoranda.server.programs import load_programs
 from memoranda.server.settings import Settings
 
 
@@ -116,3 +119,14 @@ def test_a_server_cannot_be_started_with_numbers_it_cannot_run_with(wrong):
     with pytest.raises(UsageError):
         Settings(**wrong)
     assert Settings(port=0, workers=2, sleep_delay=0, sleep_every=1).port == 0
+
+
+def test_what_workflows_do_about_stale_records_is_a_setting(tmp_path):
+    (tmp_path / "flow.yaml").write_text("flow: []\n")
+    with memoranda.open(":memory:") as memory:
+        for given in ("raise", "skip"):
+            programs = load_programs(Settings(workflows=str(tmp_path), on_invalid=given), memory)
+            principal = Principal(tenant="default", user="ada", role="member", key_id="k")
+            assert programs.program("workflow", "flow", principal).behaviour.on_invalid == given
+    with pytest.raises(UsageError, match="on_invalid"):
+        Settings(on_invalid="ignore")  # type: ignore[arg-type]

@@ -230,7 +230,6 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "most_attempts": "of the worker that sleeps; a server has it as a setting",
         "on_event": "a Python function; over HTTP they are events of a stream",
         "owner": "the user of a run, who is elsewhere that of the token or `--user`; of `runs`, a scope as a value",
-        "own": "a scope as a value, in which the mounts of a policy are looked up",
         "parts": "a conversation as values",
         "place": "the scoped handle; the client's batch takes `scope`",
         "policy": "a value of Python; elsewhere it follows from the token",
@@ -249,7 +248,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
     },
     "command line": {
         **dict.fromkeys(("--json", "--trace", "--why", "--junit", "--out"), "what is printed, and where"),
-        **dict.fromkeys(("--yes", "--check", "--strict"), "what a person at a terminal wants to be asked"),
+        **dict.fromkeys(("--yes", "--strict"), "what a person at a terminal wants to be asked"),
         **dict.fromkeys(("--all", "--left-out"), "more than is shown unless said"),
         "--all-tenants": "the ledgers of a whole file",
         "--as-json": "an argument of a shell is text; this reads it as JSON",

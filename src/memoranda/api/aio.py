@@ -18,7 +18,7 @@ from memoranda.api.blocks import Blocks
 from memoranda.api.memory import Memory
 from memoranda.api.memory import open as open_memory
 from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
-from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Runs
+from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Roles, Runs
 
 # What only makes another handle, or collects a write for later, does not touch the store and is not awaited.
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "at_once", "through"})
@@ -124,6 +124,10 @@ class AsyncPermissions(AsyncHandle):
     """Grants, with every call awaited."""
 
 
+class AsyncRoles(AsyncHandle):
+    """Roles, with every call awaited."""
+
+
 class AsyncRuns(AsyncHandle):
     """Runs of programs, with every call awaited."""
 
@@ -139,6 +143,7 @@ _ASYNC: dict[type[Any], type[AsyncHandle]] = {
     Definitions: AsyncDefinitions,
     Ledger: AsyncLedger,
     Permissions: AsyncPermissions,
+    Roles: AsyncRoles,
     Runs: AsyncRuns,
 }
 

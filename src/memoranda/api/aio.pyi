@@ -6,19 +6,20 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 from memoranda.api.arguments import CHUNK
 from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
 from memoranda.engine.batch import Result
 from memoranda.engine.collections import Comparison
+from memoranda.engine.definitions import SHOWN_RECORDS
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.governance.approvals import Decided
 from memoranda.governance.maintenance import Finding
 from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
 from memoranda.model.clock import Clock, Duration, Ids
 from memoranda.model.context import Context
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, OnStale, SchemaCheck
 from memoranda.model.definition import Mode as DefinitionsMode
 from memoranda.model.effect import Approval, Effect, Status
 from memoranda.model.entry import (
@@ -47,7 +48,7 @@ from memoranda.model.event import (
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
-from memoranda.model.policy import Grant, Level, Policy
+from memoranda.model.policy import Grant, Level, Policy, Role, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
 from memoranda.retrieval.embed.base import Embedder
@@ -123,6 +124,9 @@ class AsyncMemory(AsyncHandle):
     def permissions(self) -> AsyncPermissions:
         """Who may do what."""
     @property
+    def roles(self) -> AsyncRoles:
+        """Named sets of permissions, for keys, tokens and users."""
+    @property
     def approvals(self) -> AsyncApprovals:
         """What waits for a decision."""
     @property
@@ -133,11 +137,13 @@ class AsyncMemory(AsyncHandle):
         actor: str,
         *,
         policy: Policy | None = None,
-        shares: tuple[str, ...] = (),
+        role: str | None = None,
+        own: Sequence[Scope] | None = None,
+        also: Sequence[tuple[str, Rule]] = (),
         door: str | None = None,
         source: str | None = None,
     ) -> AsyncMemory:
-        """Return a handle for another actor, under this policy or under what is granted to the actor."""
+        """Return a handle for another actor, under this policy, this role, or what is granted to the actor."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant."""
     def narrowed(self, policy: Policy) -> AsyncMemory:
@@ -174,6 +180,8 @@ class AsyncMemory(AsyncHandle):
         """Return whether this handle's policies allow an effect; nothing is done, and nothing recorded."""
     async def level(self, effect: Effect) -> Level:
         """Return what this handle's policies say about an effect; nothing is done, and nothing recorded."""
+    async def reason(self, effect: Effect) -> str:
+        """Return why this handle's policies refuse an effect; empty if they do not. Nothing is recorded."""
     @property
     def root(self) -> object:
         """An object that is the same for every handle on one opened memory."""
@@ -554,6 +562,7 @@ class AsyncDefinitions(AsyncHandle):
         """Return all definitions, oldest first."""
     async def get(self, definition: str) -> Definition:
         """Return the definition of this id or slug."""
+    @overload
     async def update(
         self,
         definition: str,
@@ -565,8 +574,28 @@ class AsyncDefinitions(AsyncHandle):
         ttl: Duration | None = None,
         clear_ttl: bool = False,
         mode: DefinitionsMode | None = None,
-    ) -> Definition:
-        """Change the given parts; `clear_ttl` makes future records permanent. Records follow a changed slug."""
+        stale: OnStale = "refuse",
+        migrate: Callable[[Any], Any] | None = None,
+        check: Literal[False] = False,
+    ) -> Definition: ...
+    @overload
+    async def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: DefinitionsMode | None = None,
+        stale: OnStale = "refuse",
+        migrate: Callable[[Any], Any] | None = None,
+        check: Literal[True],
+    ) -> SchemaCheck: ...
+    async def stale(self, definition: str, *, after: str = "", limit: int = SHOWN_RECORDS) -> SchemaCheck:
+        """Return the records that do not fit the schema of their definition; it takes the right to read them."""
     async def delete(self, *definitions: str) -> int:
         """Delete definitions and their records, all or nothing; return the number of records."""
     async def records(
@@ -590,13 +619,34 @@ class AsyncPermissions(AsyncHandle):
     """The grants of a tenant: who may do what."""
 
     async def grant(
-        self, actor: str, capability: str, *, level: Level = "allow", scope: Scope | None = None, path: str = ""
+        self,
+        actor: str,
+        capability: str,
+        *,
+        level: Level = "allow",
+        scope: Scope | None = None,
+        path: str = "",
+        own: bool = False,
     ) -> Grant:
         """Store a rule for an actor (`*` is every actor): allow, approve (each effect waits for approval) or deny."""
     async def revoke(self, grant: str) -> Grant:
         """Revoke a grant by its id."""
     async def list(self) -> list[Grant]:
         """Return every grant, oldest first."""
+
+class AsyncRoles(AsyncHandle):
+    """The roles of a tenant: named sets of permissions for API keys, signed tokens and users."""
+
+    async def define(
+        self, name: str, *, allow: Sequence[str] = (), own: Sequence[str] = (), rules: Sequence[Rule] = ()
+    ) -> Role:
+        """Give a role capabilities in the whole tenant, in one's own memory, and other rules, in place of its own."""
+    async def list(self) -> list[Role]:
+        """Return the built-in roles and those that were defined."""
+    async def get(self, name: str) -> Role:
+        """Return a role, or raise NotFound."""
+    async def delete(self, name: str) -> Role:
+        """Delete a role, and the grants that give it. Keys and tokens with it may do nothing from now on."""
 
 class AsyncRuns(AsyncHandle):
     """The runs of machines and workflows: their status, their events, and whether these are intact."""

@@ -337,12 +337,18 @@ def _record_item(fact: Fact, definition: Definition) -> ContextItem:
     return ContextItem(
         kind="record",
         ref=_fact_ref(fact.scope, fact.key),
-        text="\n".join(record_lines(definition.schema, fact.value)),
+        text="\n".join((*record_lines(definition.schema, fact.value), *_misfit_lines(fact))),
         scope=fact.scope,
         source=definition.slug,
         updated_at=fact.updated_at,
         origin=fact.origin,
     )
+
+
+def _misfit_lines(fact: Fact) -> Iterator[str]:
+    """Yield the line that marks a record which does not fit its definition."""
+    if isinstance(fact.misfit, str):
+        yield "- (this record does not fit its definition)"
 
 
 def _line_item(match: BlockMatch, lines: RecallBlocks) -> ContextItem:

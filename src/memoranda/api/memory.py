@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -13,7 +13,7 @@ import msgspec
 
 from memoranda.api.arguments import check_prefix
 from memoranda.api.scoped import Batch, ScopedMemory
-from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Runs
+from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Roles, Runs
 from memoranda.api.transfer import is_counted, lines_of, parse_lines, write_lines
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
@@ -22,11 +22,12 @@ from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
+from memoranda.governance.permissions import Membership, check_role_name, policy_of_role
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
 from memoranda.model.effect import Effect
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_label, require_label
-from memoranda.model.policy import OWNER, Level, Policy
+from memoranda.model.policy import BUILT_IN_ROLES, OWNER, Level, Policy, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import Imported
@@ -193,6 +194,11 @@ class Memory:
         return Permissions(self._gate, self._caller, self._shared)
 
     @property
+    def roles(self) -> Roles:
+        """Named sets of permissions, for keys, tokens and users."""
+        return Roles(self._gate, self._caller, self._shared)
+
+    @property
     def approvals(self) -> Approvals:
         """What waits for a decision."""
         return Approvals(self._gate, self._caller, self._shared)
@@ -209,14 +215,17 @@ class Memory:
         actor: str,
         *,
         policy: Policy | None = None,
-        shares: tuple[str, ...] = (),
+        role: str | None = None,
+        own: Sequence[Scope] | None = None,
+        also: Sequence[tuple[str, Rule]] = (),
         door: str | None = None,
         source: str | None = None,
     ) -> Memory:
-        """Return a handle for another actor, under this policy or under what is granted to the actor.
+        """Return a handle for another actor, under this policy, this role, or what is granted to the actor.
 
-        `shares` are capabilities that grants add to the policy in the tenant's shared scope and in projects. Only the
-        owner may do this; a narrower handle can only be narrowed further.
+        `own` are the scopes that the rules of a role about one's own memory are about: those of the user where none are
+        given and the actor is one, such as `user:ada`. `also` are rules that are added if the role allows a capability
+        there. Only the owner may do this; a narrower handle can only be narrowed further.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -238,15 +247,24 @@ class Memory:
         check_label("source", source)
         if policy is not None:
             self._check_tenant_of(policy)
-        Policy.of(allow=shares)  # raises InvalidPolicy for what is not a capability
+        if role is not None and policy is not None:
+            raise UsageError("an actor has a policy or a role, not both", hint=Hint("python", "Call narrowed(policy)"))
+        membership = None
+        if role is not None:
+            kind, _, user = actor.partition(":")
+            if own is None:
+                own = (Scope.of(tenant=self.tenant, user=user),) if kind == "user" and user else ()
+            membership = Membership(check_role_name(role), tuple(own), tuple(also))
+            self._check_tenant_of(Policy(rules=tuple(Rule("allow", "*", scope) for scope in own)))
         return self._with_caller(
             Caller(
                 actor=actor,
                 door=door or self._caller.door,
                 source=source,
                 policies=(policy,) if policy is not None else (),
-                granted=policy is None,
-                shares=shares,
+                granted=policy is None and membership is None,
+                membership=membership,
+                base=policy_of_role(membership) if membership is not None and role in BUILT_IN_ROLES else None,
                 tenant=self.tenant,
                 at_once=self._caller.at_once,
             )
@@ -520,6 +538,17 @@ class Memory:
         'approve'
         """
         return self._gate.verdict(effect, self._caller).level
+
+    def reason(self, effect: Effect) -> str:
+        """Return why this handle's policies refuse an effect; empty if they do not. Nothing is recorded.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     from memoranda.model.effect import GetFact
+        ...     memory.acting_as("agent:mail").reason(GetFact(scope=memoranda.Scope.of(user="ada"), key="language"))
+        'nothing grants memory.read for `language` in `user:ada`'
+        """
+        return self._gate.reason(effect, self._caller)
 
     @property
     def root(self) -> object:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
+
+import msgspec
 
 from memoranda.api.arguments import check_collection, check_prefix
 from memoranda.engine.collections import (
@@ -20,21 +23,35 @@ from memoranda.engine.collections import (
     Step,
 )
 from memoranda.engine.definitions import (
+    SHOWN_RECORDS,
     CreateDefinition,
     DeleteDefinition,
+    FindStale,
+    FoundStale,
+    Migrated,
     ReadDefinitions,
     ReadRecords,
     UpdateDefinition,
+    ensure_few_migrated,
     select_definitions,
+    stale_error,
 )
-from memoranda.errors import Corrupt, Hint, NotFound, UsageError
+from memoranda.errors import Conflict, Corrupt, Hint, MemorandaError, NotFound, UsageError
 from memoranda.governance.approvals import Decide, Decided, ReadApprovals
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.ledger import ReadLedger, VerifyLedger
-from memoranda.governance.permissions import GrantRule, ReadGrants, RevokeGrant
+from memoranda.governance.permissions import (
+    DefineRole,
+    DeleteRole,
+    GrantRule,
+    ReadGrants,
+    ReadRoles,
+    RevokeGrant,
+    unknown_role,
+)
 from memoranda.governance.runs import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
 from memoranda.model.clock import Duration, parse_duration
-from memoranda.model.definition import Definition, Mode
+from memoranda.model.definition import Definition, Migration, Mode, OnStale, SchemaCheck, StaleRecord
 from memoranda.model.effect import STATUSES, Approval, Effect, Status
 from memoranda.model.entry import Collection, Holding, Space
 from memoranda.model.event import (
@@ -52,9 +69,10 @@ from memoranda.model.event import (
 from memoranda.model.fact import Fact
 from memoranda.model.limits import check_count
 from memoranda.model.names import check_label
-from memoranda.model.policy import Grant, Level, Rule
+from memoranda.model.policy import Grant, Level, Role, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.text import check_reason, quote
+from memoranda.model.value import encode_checked
 
 if TYPE_CHECKING:
     from memoranda.retrieval.embed.base import Embedder
@@ -71,6 +89,17 @@ class TenantHandle:
 
     def _perform(self, effect: Effect) -> Any:
         return self._gate.perform(effect, self._caller)
+
+
+T = TypeVar("T")
+Migrate: TypeAlias = Callable[[Any], Any]
+"""Returns the new value of a record from its present one."""
+
+_MIGRATION_ATTEMPTS = 10
+_MIGRATION_PORTION = 500
+"""Records that are migrated in one transaction, where the schema stays as it is."""
+_SAMPLES = 5
+"""Migrations that a check shows."""
 
 
 class Definitions(TenantHandle):
@@ -151,6 +180,7 @@ class Definitions(TenantHandle):
         """
         return select_definitions(self.list(), (definition,))[0]
 
+    @overload
     def update(
         self,
         definition: str,
@@ -162,8 +192,50 @@ class Definitions(TenantHandle):
         ttl: Duration | None = None,
         clear_ttl: bool = False,
         mode: Mode | None = None,
-    ) -> Definition:
+        stale: OnStale = "refuse",
+        migrate: Callable[[Any], Any] | None = None,
+        check: Literal[False] = False,
+    ) -> Definition: ...
+
+    @overload
+    def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: Mode | None = None,
+        stale: OnStale = "refuse",
+        migrate: Callable[[Any], Any] | None = None,
+        check: Literal[True],
+    ) -> SchemaCheck: ...
+
+    def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: Mode | None = None,
+        stale: OnStale = "refuse",
+        migrate: Callable[[Any], Any] | None = None,
+        check: bool = False,
+    ) -> Definition | SchemaCheck:
         """Change the given parts; `clear_ttl` makes future records permanent. Records follow a changed slug.
+
+        A schema that some records would no longer fit is refused with StaleRecords, unless they are kept as they are
+        (`stale="keep"`) or migrated: `migrate` returns the new value of a record from its present one, and all of them
+        are written together with the schema, or none. With `stale="keep"` too, those that it cannot migrate are kept.
+        Without a schema, `migrate` repairs the records that do not fit the present one, in portions. `check=True`
+        changes nothing and says which records would not fit, and what `migrate` would make of them.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -173,20 +245,133 @@ class Definitions(TenantHandle):
         ...     moved = memory.definitions.update("kiln", slug="oven", clear_ttl=True)
         ...     moved.ttl, memory.scope(user="ada").value("oven")
         (None, {'cone': 6})
+
+        >>> with memoranda.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema)
+        ...     fact = memory.scope(user="ada").set("kiln", {"cone": 6})
+        ...     texts = {"type": "object", "properties": {"cone": {"type": "string"}}}
+        ...     memory.definitions.update("kiln", schema=texts, check=True).records[0].message
+        ...     def as_text(value): return {"cone": str(value["cone"])}
+        ...     changed = memory.definitions.update("kiln", schema=texts, migrate=as_text)
+        ...     memory.scope(user="ada").value("kiln")
+        "6 is not of type 'string'"
+        {'cone': '6'}
         """
-        return self._perform(
-            UpdateDefinition(
-                scope=self._shared,
-                definition=definition,
-                title=name,
-                slug=slug,
-                scope_kind=scope,
-                ttl=None if ttl is None else parse_duration(ttl),
-                clear_ttl=clear_ttl,
-                schema=schema,
-                mode=mode,
+        if migrate is not None and not callable(cast(object, migrate)):
+            raise UsageError(
+                f"{quote(migrate)} is not a function",
+                hint=Hint("python", "Pass one, such as memoranda.workflow.migration('{…}') for an expression"),
+                value=migrate,
             )
+        effect = UpdateDefinition(
+            scope=self._shared,
+            definition=definition,
+            title=name,
+            slug=slug,
+            scope_kind=scope,
+            ttl=None if ttl is None else parse_duration(ttl),
+            clear_ttl=clear_ttl,
+            schema=schema,
+            mode=mode,
+            stale=stale,
         )
+        if check:
+            return self._check(effect, migrate)
+        if migrate is None:
+            shown = msgspec.structs.replace(effect, names_records=True)
+            return self._perform(shown if self._allows(shown) else effect)
+        if schema is None and scope is None:
+            self._repair(effect, migrate)
+            changes = any(part is not None for part in (name, slug, ttl, mode)) or clear_ttl
+            return self._perform(effect) if changes else self.get(definition)
+
+        def change() -> Definition:
+            migrated = self._migrate(effect, migrate, self._gate.limits.migration + 1).migrated
+            ensure_few_migrated(len(migrated), self._gate.limits)
+            return self._perform(msgspec.structs.replace(effect, migrated=migrated))
+
+        return _again_if_changed(change)
+
+    def stale(self, definition: str, *, after: str = "", limit: int = SHOWN_RECORDS) -> SchemaCheck:
+        """Return the records that do not fit the schema of their definition; it takes the right to read them.
+
+        `after` is the scope of the last one seen; those before it are not counted.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("kiln", {"cone": "six"})
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema)
+        ...     [(one.scope, one.path) for one in memory.definitions.stale("kiln").records]
+        [('user:ada', '$.cone')]
+        """
+        check_count("limit", limit)
+        return self._find(FindStale(scope=self._shared, key=self.get(definition).slug, after=after, limit=limit)).check
+
+    def _check(self, effect: UpdateDefinition, migrate: Migrate | None) -> SchemaCheck:
+        if migrate is not None:
+            done = self._migrate(effect, migrate, self._gate.limits.migration, show=True)
+            return msgspec.structs.replace(done.check, migrations=tuple(done.migrations[:_SAMPLES]))
+        find = FindStale(scope=self._shared, key=self.get(effect.definition).slug, change=effect)
+        return self._find(find if self._allows(find) else msgspec.structs.replace(find, names_records=False)).check
+
+    def _repair(self, effect: UpdateDefinition, migrate: Migrate) -> None:
+        """Migrate the records that do not fit the present schema, a portion at a time."""
+        after = ""
+        portion = min(_MIGRATION_PORTION, self._gate.limits.migration)
+
+        def repair() -> SchemaCheck:
+            done = self._migrate(effect, migrate, portion, after=after, stops=True)
+            if done.migrated:
+                repaired = UpdateDefinition(
+                    scope=self._shared, definition=effect.definition, stale="keep", migrated=done.migrated
+                )
+                self._perform(repaired)
+            return done.check
+
+        while records := _again_if_changed(repair).records:
+            after = records[-1].scope
+
+    def _migrate(
+        self,
+        effect: UpdateDefinition,
+        migrate: Migrate,
+        limit: int,
+        *,
+        after: str = "",
+        stops: bool = False,
+        show: bool = False,
+    ) -> _Migrating:
+        """Return the new values of records that would not fit; raise StaleRecords if some have none, unless kept."""
+        find = FindStale(
+            scope=self._shared,
+            key=self.get(effect.definition).slug,
+            change=effect,
+            values=True,
+            limit=limit,
+            after=after,
+            stops=stops,
+        )
+        found = self._find(find)
+        migrations = [_migration(fact, migrate, found) for fact in found.facts]
+        failed = {one.scope: one.error for one in migrations if one.error is not None}
+        if failed and effect.stale == "refuse" and not show:
+            errors = [_with_error(one, failed[one.scope]) for one in found.check.records if one.scope in failed]
+            raise stale_error(found.check.slug, len(errors), errors[:SHOWN_RECORDS])
+        limits = self._gate.limits
+        migrated = [
+            Migrated(path=one.scope, expect=fact.version, payload=msgspec.Raw(encode_checked(one.after, limits)))
+            for one, fact in zip(migrations, found.facts, strict=True)
+            if one.error is None
+        ]
+        return _Migrating(found.check, migrations, tuple(migrated))
+
+    def _find(self, effect: FindStale) -> FoundStale:
+        return self._perform(effect)
+
+    def _allows(self, effect: Effect) -> bool:
+        return self._gate.verdict(effect, self._caller).level == "allow"
 
     def delete(self, *definitions: str) -> int:
         """Delete definitions and their records, all or nothing; return the number of records.
@@ -225,6 +410,38 @@ class Definitions(TenantHandle):
         check_count("number of bytes", max_bytes, least=1)
         effect = ReadRecords(scope=self._shared, definition=definition, after=after, limit=limit, max_bytes=max_bytes)
         return self._perform(effect)
+
+
+class _Migrating(msgspec.Struct, frozen=True):
+    """What a migration makes of records, before it is written."""
+
+    check: SchemaCheck
+    migrations: builtins.list[Migration]
+    migrated: tuple[Migrated, ...]
+
+
+def _again_if_changed(attempt: Callable[[], T]) -> T:
+    """Try again while records are written between their migration and the transaction that stores it."""
+    for left in reversed(range(_MIGRATION_ATTEMPTS)):
+        try:
+            return attempt()
+        except Conflict as conflict:
+            if "migration" not in conflict.details or not left:
+                raise
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _migration(fact: Fact, migrate: Migrate, found: FoundStale) -> Migration:
+    """Return what a migration makes of one record; its failures belong to the record, not to the call."""
+    place = {"scope": fact.scope.path, "key": fact.key, "before": fact.value}
+    try:
+        return Migration(**place, after=found.contract.accept(migrate(deepcopy(fact.value))))
+    except MemorandaError as error:
+        return Migration(**place, error=error.message)
+
+
+def _with_error(record: StaleRecord, error: str | None) -> StaleRecord:
+    return msgspec.structs.replace(record, message=f"{record.message}; migrated, {error}")
 
 
 class Collections(TenantHandle):
@@ -426,8 +643,12 @@ class Permissions(TenantHandle):
         level: Level = "allow",
         scope: Scope | None = None,
         path: str = "",
+        own: bool = False,
     ) -> Grant:
         """Store a rule for an actor (`*` is every actor): allow, approve (each effect waits for approval) or deny.
+
+        The actor `role:support` is the role of that name: its rules are for those who have it, with `own` for their own
+        memory. The capability `roles.support` gives an actor the role.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -441,7 +662,7 @@ class Permissions(TenantHandle):
         True
         memory.read
         """
-        rule = Rule(level, capability, scope, path)
+        rule = Rule(level, capability, scope, path, own)
         return self._perform(GrantRule(scope=self._shared, actor=actor, rule=rule))
 
     def revoke(self, grant: str) -> Grant:
@@ -465,6 +686,61 @@ class Permissions(TenantHandle):
         [('agent:mail', 'memory.read')]
         """
         return self._perform(ReadGrants(scope=self._shared))
+
+
+class Roles(TenantHandle):
+    """The roles of a tenant: named sets of permissions for API keys, signed tokens and users.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     support = memory.roles.define("support", allow=("definitions",), own=("memory.read",))
+    ...     ada = memory.acting_as("user:ada", role="support")
+    ...     ada.scope(user="ada").get("language") is None, ada.definitions.list()
+    ...     [role.name for role in memory.roles.list()]
+    (True, [])
+    ['admin', 'member', 'reader', 'support']
+    """
+
+    def define(
+        self, name: str, *, allow: Sequence[str] = (), own: Sequence[str] = (), rules: Sequence[Rule] = ()
+    ) -> Role:
+        """Give a role capabilities in the whole tenant, in one's own memory, and other rules, in place of its own.
+
+        The change counts at once, in every process, for all who have the role.
+        """
+        listed = [Rule("allow", capability) for capability in _several("allow", allow)]
+        listed += [Rule("allow", capability, own=True) for capability in _several("own", own)]
+        return self._perform(DefineRole(scope=self._shared, role=name, rules=(*listed, *rules)))
+
+    def list(self) -> list[Role]:
+        """Return the built-in roles and those that were defined."""
+        return self._perform(ReadRoles(scope=self._shared))
+
+    def get(self, name: str) -> Role:
+        """Return a role, or raise NotFound."""
+        known = self.list()
+        for role in known:
+            if role.name == name:
+                return role
+        names = [role.name for role in known]
+        raise unknown_role(name, names)
+
+    def delete(self, name: str) -> Role:
+        """Delete a role, and the grants that give it. Keys and tokens with it may do nothing from now on.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     role = memory.roles.define("support", allow=("memory.read",))
+        ...     memory.roles.delete("support") == role, len(memory.roles.list())
+        (True, 3)
+        """
+        return self._perform(DeleteRole(scope=self._shared, role=name))
+
+
+def _several(name: str, capabilities: Sequence[str]) -> Sequence[str]:
+    if isinstance(capabilities, str):
+        raise UsageError(f"`{name}` is one name, not several", hint=f'Write {name}=("{capabilities}",)')
+    return capabilities
 
 
 class Approvals(TenantHandle):

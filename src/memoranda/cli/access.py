@@ -1,4 +1,4 @@
-"""`memoranda permissions`, `approvals` and `keys`."""
+"""`memoranda permissions`, `roles`, `approvals` and `keys`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memoranda.cli import formats
 from memoranda.cli.command import Desk, Reason, argument, command, flag, group, option
 
 if TYPE_CHECKING:
-    from memoranda import Approval
+    from memoranda import Approval, Role, Rule
     from memoranda.governance.approvals import Decided
     from memoranda.server.auth.keys import Key, NewKey
 
@@ -27,11 +27,15 @@ def grant(
         Literal["allow", "approve", "deny"], option(None, "Allow it, require approval each time, or deny it.")
     ] = "allow",
     path: Annotated[str, option("KEY", "Only at and below this key.")] = "",
+    own: Annotated[bool, flag("Of a role: in the memory of those who have it.", "--own")] = False,
 ) -> None:
-    """Grant a capability to an actor, everywhere or in one scope. A denial overrides every allowance."""
+    """Grant a capability to an actor, everywhere or in one scope. A denial overrides every allowance.
+
+    The actor role:support is the role of that name, and the capability roles.support gives an actor the role.
+    """
     scope = desk.scope if desk.names_scope else None
-    made = desk.memory.permissions.grant(to, capability, level=level, scope=scope, path=path)
-    desk.out.result(made, f"{made.id}: {level} {capability} for {to} {_where(scope, path)}")
+    made = desk.memory.permissions.grant(to, capability, level=level, scope=scope, path=path, own=own)
+    desk.out.result(made, f"{made.id}: {level} {capability} for {to} {_where(made.rule)}")
 
 
 @command(app, "list", example="memoranda permissions list")
@@ -40,10 +44,7 @@ def list_grants(desk: Desk) -> None:
     grants = desk.memory.permissions.list()
     if desk.out.answers(grants, empty="No grants: only the owner may do anything."):
         return
-    rows = [
-        (one.actor, one.rule.level, one.rule.capability, _where(one.rule.scope, one.rule.path), one.id)
-        for one in grants
-    ]
+    rows = [(one.actor, one.rule.level, one.rule.capability, _where(one.rule), one.id) for one in grants]
     desk.out.table(("actor", "level", "capability", "where", "id"), rows, whole=("id",), folded=("actor", "where"))
 
 
@@ -54,9 +55,48 @@ def revoke(desk: Desk, grant: Annotated[str, argument("ID", "As the list shows i
     desk.out.result(gone, f"{gone.actor} no longer has: {gone.rule.level} {gone.rule.capability}")
 
 
-def _where(scope: object, path: str) -> str:
-    place = "everywhere" if scope is None else f"in {scope}"
-    return f"{place} at {path}" if path else place
+def _where(rule: Rule) -> str:
+    place = "in one's own memory" if rule.own else "everywhere" if rule.scope is None else f"in {rule.scope}"
+    return f"{place} at {rule.path}" if rule.path else place
+
+
+roles_app = group("roles", lists=True)
+
+RoleName = Annotated[str, argument("ROLE", "Its name, such as support.")]
+
+
+@command(roles_app, "define", creates=True, example="memoranda roles define support --allow definitions --own memory")
+def define(
+    desk: Desk,
+    role: RoleName,
+    allow: Annotated[list[str] | None, option("CAPABILITY", "Allow it in the whole tenant; repeatable.")] = None,
+    own: Annotated[list[str] | None, option("CAPABILITY", "Allow it in the user's own memory; repeatable.")] = None,
+) -> None:
+    """Define a role, or give it other permissions in place of its own. All who have it are affected at once."""
+    made = desk.memory.roles.define(role, allow=allow or (), own=own or ())
+    desk.out.result(made, f"{made.name} is defined: {_summary(made)}")
+
+
+@command(roles_app, "list", example="memoranda roles list")
+def list_roles(desk: Desk) -> None:
+    """List the built-in roles and those that were defined, with their permissions."""
+    roles = desk.memory.roles.list()
+    if desk.out.answers(roles, empty="No roles."):
+        return
+    rows = [(one.name, "built in" if one.built_in else "", _summary(one)) for one in roles]
+    desk.out.table(("role", "", "permissions"), rows, whole=("role",), folded=("permissions",))
+
+
+@command(roles_app, "delete", example="memoranda roles delete support")
+def delete_role(desk: Desk, role: RoleName) -> None:
+    """Delete a role, and the grants that give it. Keys and tokens with it may do nothing from now on."""
+    gone = desk.memory.roles.delete(role)
+    desk.out.result(gone, f"{gone.name} is deleted")
+
+
+def _summary(role: Role) -> str:
+    levels = {"allow": "", "approve": "approve ", "deny": "deny "}
+    return ", ".join(f"{levels[one.level]}{one.capability} {_where(one)}" for one in role.rules)
 
 
 approvals_app = group("approvals", lists=True)
@@ -136,7 +176,7 @@ def create(
     desk: Desk,
     user: Annotated[str, option("ID", "The user that the key acts for.")],
     role: Annotated[
-        Literal["admin", "member", "reader"], option(None, "Everything in the tenant; read and write; or read.")
+        str, option("ROLE", "What it may do: admin, member, reader, or a role that was defined.")
     ] = "member",
     allow: Annotated[
         list[str] | None, option("CAPABILITY", "Restrict the role, such as to memory.read; repeatable.")

@@ -25,7 +25,7 @@ from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from memoranda import Fact, Revision
+    from memoranda import Fact, Revision, SchemaCheck
 
 
 app = group("facts")
@@ -75,6 +75,8 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
     if desk.out.answers(fact):
         return
     desk.out.raw(fact.value if isinstance(fact.value, str) else formats.pretty_json(fact.value))
+    if isinstance(fact.misfit, str):
+        desk.out.aside(f"This record does not fit its definition: {fact.misfit}")
     if desk.out.on_terminal:
         desk.out.say(_about(desk, fact))
 
@@ -247,18 +249,74 @@ def update(
     ttl: Annotated[str | None, RecordTtl] = None,
     clear_ttl: Annotated[bool, flag("Let future records not expire.", "--clear-ttl")] = False,
     mode: Annotated[Literal["replace", "merge"] | None, Mode] = None,
+    stale: Annotated[
+        Literal["refuse", "keep"], option(None, "If records would no longer fit: refuse, or keep them as they are.")
+    ] = "refuse",
+    migrate: Annotated[
+        str | None, option("EXPRESSION", "Make the new value of such a record from its $record, in JSONata.")
+    ] = None,
+    check: Annotated[bool, flag("Change nothing; say which records would no longer fit.", "--check")] = False,
 ) -> None:
-    """Change the given fields of a definition. Its records follow a changed slug."""
+    """Change the given fields of a definition. Its records follow a changed slug.
+
+    A schema that records would no longer fit is refused, unless they are kept or migrated. Without a schema, --migrate
+    repairs the records that do not fit the present one.
+    """
     if ttl is not None and clear_ttl:
         raise UsageError("--ttl and --clear-ttl contradict each other", hint="Use one of them")
-    if not clear_ttl and not any(given is not None for given in (name, slug, schema, scope, ttl, mode)):
-        hint = "Pass --name, --slug, --schema, --scope, --ttl, --clear-ttl or --mode"
+    if not clear_ttl and not any(given is not None for given in (name, slug, schema, scope, ttl, mode, migrate)):
+        hint = "Pass --name, --slug, --schema, --scope, --ttl, --clear-ttl, --mode or --migrate"
         raise UsageError("there is nothing to change", hint=hint)
-    content = None if schema is None else read_schema(schema)
-    changed = desk.memory.definitions.update(
-        definition, name=name, slug=slug, schema=content, scope=scope, ttl=ttl, clear_ttl=clear_ttl, mode=mode
-    )
+    from memoranda.workflow import migration
+
+    changes: dict[str, Any] = {
+        "name": name,
+        "slug": slug,
+        "schema": None if schema is None else read_schema(schema),
+        "scope": scope,
+        "ttl": ttl,
+        "clear_ttl": clear_ttl,
+        "mode": mode,
+        "stale": stale,
+        "migrate": None if migrate is None else migration(migrate),
+    }
+    if check:
+        _show_check(desk, desk.memory.definitions.update(definition, **changes, check=True), "would not fit")
+        return
+    changed = desk.memory.definitions.update(definition, **changes, check=False)
     desk.out.result(changed, f"{changed.slug} is changed")
+
+
+@command(definitions_app, "check", example="memoranda definitions check profile")
+def check_records(
+    desk: Desk,
+    definition: Annotated[str | None, argument("[DEFINITION]", "Its slug or id; all of them by default.")] = None,
+    limit: Limit = None,
+) -> None:
+    """List the records that do not fit their definitions."""
+    definitions = desk.memory.definitions
+    slugs = [one.slug for one in definitions.list()] if definition is None else [definition]
+    checks = [definitions.stale(slug, limit=20 if limit is None else limit) for slug in slugs]
+    if desk.out.answers(checks, empty="No definitions."):
+        return
+    for one in checks:
+        _show_check(desk, one, "do not fit")
+
+
+def _show_check(desk: Desk, found: SchemaCheck, verb: str) -> None:
+    if desk.out.json:
+        return desk.out.document(found)
+    already = f", {found.already:,} of which do not fit now either" if found.already and verb == "would not fit" else ""
+    desk.out.say(f"{found.slug}: {found.count:,} of {formats.count(found.checked, 'record')} {verb}{already}")
+    if found.records:
+        rows = [(one.scope, one.path, one.message) for one in found.records]
+        desk.out.table(("scope", "path", "why"), rows, folded=("why",))
+    if found.migrations:
+        changes = [
+            (one.scope, formats.value(one.before), f"failed: {one.error}" if one.error else formats.value(one.after))
+            for one in found.migrations
+        ]
+        desk.out.table(("scope", "before", "after"), changes, folded=("before", "after"))
 
 
 @command(definitions_app, "delete", example="memoranda definitions delete profile --yes")

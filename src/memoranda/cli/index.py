@@ -44,6 +44,7 @@ COMMANDS = {
     "collections": Entry("entries", "Collections: groups of entries with one embedder."),
     "ledger": Entry("ledger", "The ledger: a verifiable log of all changes and reads."),
     "permissions": Entry("access", "Permissions: who may do what."),
+    "roles": Entry("access", "Roles: named sets of permissions, for keys and users."),
     "keys": Entry("access", "API keys: who may call the server, and as which user."),
     "approvals": Entry("access", "Approvals: requests that wait for a decision."),
     "runs": Entry("runs", "Runs of machines and workflows."),

@@ -4,24 +4,48 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.facts import last_used, remove_fact, write_fact
+from memoranda.engine.embedding import Stale
+from memoranda.engine.facts import last_used, mark_misfit, misfit_of, remove_fact, write_fact
 from memoranda.engine.pages import read_portions
 from memoranda.engine.schema_graph import UNBOUNDED
-from memoranda.engine.schemas import prepare_schema
+from memoranda.engine.schemas import Contract, contract_of, prepare_schema
 from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
-from memoranda.errors import AlreadyExists, Hint, InvalidDefinition, LimitExceeded, NotFound, UsageError
+from memoranda.errors import (
+    AlreadyExists,
+    Conflict,
+    Hint,
+    InvalidDefinition,
+    LimitExceeded,
+    NotFound,
+    StaleRecords,
+    UsageError,
+)
 from memoranda.model.clock import LONGEST_DURATION, moment_after
-from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
-from memoranda.model.effect import ReadEffect, WriteEffect
+from memoranda.model.definition import (
+    MODE_WORD,
+    MODES,
+    ON_STALE,
+    SHAPES,
+    Definition,
+    OnStale,
+    SchemaCheck,
+    StaleRecord,
+    is_slug,
+)
+from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.internals import is_internal
+from memoranda.model.limits import Limits
 from memoranda.model.names import why_not_a_name
+from memoranda.model.policy import EACH
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode, encode_checked
@@ -31,27 +55,33 @@ _LONGEST_NAME = 255
 
 
 class ReadDefinitions(ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
-    """Read the definitions of a tenant."""
+    """Read the definitions of a tenant that the caller may read."""
 
     capability: ClassVar[str] = "definitions.read"
+
+    def demands(self) -> Iterator[Demand]:
+        """Yield the capability for each definition: those that the caller may not read are left out."""
+        yield self.capability, self.reach, EACH
 
 
 @verb(ReadDefinitions)
 def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outcome[list[Definition]]:
-    """Return the tenant's definitions, oldest first."""
-    return Outcome(rows.scan(Definition, effect.scope.tenant))
+    """Return the definitions that the caller may read, oldest first."""
+    every = rows.scan(Definition, effect.scope.tenant)
+    return Outcome([one for one in every if call.may(rows, (effect.capability, effect.reach, one.slug))])
 
 
 class ReadContract(ReadEffect, frozen=True, kw_only=True, tag="read_contract"):
-    """Read the definition that applies to a key of a scope, which needs only the right to read the key."""
+    """Ask which definition applies to a key of a scope, which needs only the right to read the key."""
 
     key: str
 
 
 @verb(ReadContract)
-def read_contract(rows: Reader, effect: ReadContract, call: Call) -> Outcome[Definition | None]:
-    """Return the definition of which a fact at this key would be a record, if there is one."""
-    return Outcome(call.schemas.definition(rows, effect.scope, effect.key))
+def read_contract(rows: Reader, effect: ReadContract, call: Call) -> Outcome[str | None]:
+    """Return the id of the definition of which a fact at this key would be a record, if there is one."""
+    definition = call.schemas.definition(rows, effect.scope, effect.key)
+    return Outcome(None if definition is None else definition.id)
 
 
 class ReadRecords(ReadEffect, frozen=True, kw_only=True, tag="read_records"):
@@ -75,17 +105,18 @@ def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[
         return list(rows.facts(query))
 
     def is_wanted(fact: Fact) -> bool:
-        return definition.applies_to(fact.scope) and fact.active_at(call.now)
+        return _is_record(fact, definition, call.now)
 
-    return Outcome(
-        read_portions(read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=is_wanted)
+    found = read_portions(
+        read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=is_wanted
     )
+    return Outcome([mark_misfit(fact, definition) for fact in found])
 
 
 class CreateDefinition(WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
     """Create a definition, under a new id or under the one that files already refer to."""
 
-    capability: ClassVar[str] = "definitions.write"
+    capability: ClassVar[str] = "definitions.write.create"
     title: str
     slug: str
     scope_kind: str
@@ -95,11 +126,25 @@ class CreateDefinition(WriteEffect, frozen=True, kw_only=True, tag="create_defin
     mode: str | None = None
     """`replace` or `merge`; None leaves it to the schema."""
 
+    @property
+    def place(self) -> str | None:
+        """The slug."""
+        return self.slug if is_slug(self.slug) else None
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+    """The new value of a record that does not fit a changed schema, for the version that it was made from."""
+
+    path: str
+    """The path of its scope."""
+    expect: int
+    payload: msgspec.Raw
+
 
 class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
     """Change the given parts of a definition; records follow a changed slug."""
 
-    capability: ClassVar[str] = "definitions.write"
+    capability: ClassVar[str] = "definitions.write.update"
     definition: str
     title: str | None = None
     slug: str | None = None
@@ -108,18 +153,79 @@ class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_defin
     clear_ttl: bool = False
     schema: dict[str, Any] | None = None
     mode: str | None = None
+    stale: OnStale = "refuse"
+    """What to do if records fit now and would not fit the changed schema."""
+    migrated: tuple[Migrated, ...] = ()
+    names_records: bool = False
+    """Whether a refusal lists the records, which takes the right to read them."""
+
+    def demands(self) -> Iterator[Demand]:
+        """Yield the right to change definitions, to write what is migrated, and to read what a refusal lists."""
+        yield from self._demands_at((None,))
+
+    def _demands_at(self, keys: Iterable[str | None]) -> Iterator[Demand]:
+        for key in keys:
+            yield self.capability, self.reach, key
+            if self.names_records or self.migrated:
+                yield "memory.read", self.reach, key
+            if self.migrated:
+                yield "memory.write", self.reach, key
+
+    def weight(self) -> tuple[int, int]:
+        """Return one write for the definition and one for each record, with their bytes."""
+        return 1 + len(self.migrated), sum(len(bytes(one.payload)) for one in self.migrated)
+
+    def touched(self, slug: str) -> Iterator[Demand]:
+        """Yield what the change needs for the definition of this slug."""
+        return self._demands_at(dict.fromkeys((slug, self.slug or slug)))
 
 
-def _compile_schema(store: Store, effect: CreateDefinition | UpdateDefinition, found: Any, call: Call) -> Call:
+def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> Iterator[Demand]:
+    """Yield what a change needs, by the slug that rules name a definition by."""
+    known = rows.scan(Definition, effect.scope.tenant)
+    slugs = [one.slug for one in known if _is_called(one, effect.definition)]
+    return effect.touched(slugs[0]) if slugs else effect.demands()
+
+
+def _compile_schema(store: Store, effect: CreateDefinition, found: Any, call: Call) -> Call:
     compile_ahead((effect.schema,), call)
     return call
 
 
+def _compare_ahead(store: Store, effect: UpdateDefinition, found: Any, call: Call) -> Call:
+    """Compare the records with the changed schema while nothing is locked."""
+    compile_ahead((effect.schema,), call)
+    tenant = effect.scope.tenant
+    old, position = store.read(lambda rows: (find_definition(rows, tenant, effect.definition), _end(rows, tenant)))
+    new = _change(old, effect, call)
+    if not effect.migrated and (effect.stale == "keep" or not _may_break(old, new)):
+        return call
+    comparison = Comparison(old, new)
+    comparison.add_migrated(effect.migrated, call.limits)
+    if effect.stale == "refuse" and _may_break(old, new):
+        comparison.read_all(store, call.now)
+    # What was written meanwhile is compared too; the transaction then has few records left to look at.
+    for _ in range(_CATCH_UPS):
+        end = store.read(lambda rows: _end(rows, tenant))
+        if end - position <= _FEW_EVENTS:
+            break
+        paths = store.read(lambda rows, first=position: comparison.touched(rows, first, None))
+        position = end
+        for path in paths:
+            comparison.add(path, store.read(lambda rows, path=path: comparison.record(rows, path, call.now)))
+    comparison.position = position
+    return msgspec.structs.replace(call, found=comparison)
+
+
+def _end(rows: Reader, tenant: str) -> int:
+    head = rows.head(tenant)
+    return head[0] if head else 0
+
+
 COMPILING_TAKES_TIME = "compiling a schema takes its time"
-_PREPARATION = Preparation(prepare=_compile_schema, busy=COMPILING_TAKES_TIME)
 
 
-@verb(CreateDefinition, preparation=_PREPARATION)
+@verb(CreateDefinition, preparation=Preparation(prepare=_compile_schema, busy=COMPILING_TAKES_TIME))
 def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
     """Check a definition and store it. Facts that exist at its key become its records."""
     definition = Definition(
@@ -137,11 +243,41 @@ def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -
     return Outcome(definition, (_keep(rows, definition, "create_definition"),))
 
 
-@verb(UpdateDefinition, preparation=_PREPARATION)
+@verb(UpdateDefinition, preparation=Preparation(prepare=_compare_ahead, busy=COMPILING_TAKES_TIME), touches=_touch_slug)
 def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -> Outcome[Definition]:
-    """Change the given parts. Records follow a changed slug; a changed scope leaves them where they are."""
+    """Change the given parts. Records follow a changed slug; a changed scope leaves them where they are.
+
+    Records that would no longer fit are migrated, kept or a reason to refuse. They were compared before the transaction
+    began; here only those are looked at that the ledger says were written since.
+    """
     old = find_definition(rows, effect.scope.tenant, effect.definition)
-    new = msgspec.structs.replace(
+    new = _change(old, effect, call)
+    _check_unique(rows, new, old=old)
+    notes: list[Note] = []
+    if effect.migrated or (effect.stale == "refuse" and _may_break(old, new)):
+        comparison: Comparison | None = call.found
+        if comparison is None or not comparison.is_about(old, new):
+            raise Stale("a comparison with another schema")
+        notes += comparison.migrate(rows, effect.migrated, call)
+        if effect.stale == "refuse" and _may_break(old, new):
+            comparison.ensure_none_breaks(rows, effect, call)
+        if effect.migrated and msgspec.structs.replace(new, updated_at=old.updated_at) == old:
+            return Outcome(old, tuple(notes))
+    if new.slug != old.slug:
+        for record in records_of(rows, old):
+            notes.extend(_move_record(rows, record, new.slug, call))
+    return Outcome(new, (*notes, _keep(rows, new, "update_definition")))
+
+
+def _change(old: Definition, effect: UpdateDefinition, call: Call) -> Definition:
+    """Return a definition with the given parts changed."""
+    if effect.stale not in ON_STALE:
+        raise UsageError(
+            f"{quote(effect.stale)} is not what can be done with stale records",
+            hint=f"Write one of {', '.join(ON_STALE)}, or migrate them",
+            value=effect.stale,
+        )
+    return msgspec.structs.replace(
         old,
         name=old.name if effect.title is None else _check_name(effect.title),
         slug=old.slug if effect.slug is None else _check_slug(effect.slug),
@@ -150,23 +286,255 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
         schema=_schema_after(old, effect, call),
         updated_at=moment_after(old.updated_at, call.now),
     )
-    _check_unique(rows, new, old=old)
-    notes: list[Note] = []
-    if new.slug != old.slug:
-        for record in records_of(rows, old):
-            notes.extend(_move_record(rows, record, new.slug, call))
-    return Outcome(new, (*notes, _keep(rows, new, "update_definition")))
+
+
+def _may_break(old: Definition, new: Definition) -> bool:
+    """Return whether a change may leave records that do not fit: of its schema, or of what its records are."""
+    return _without_mode(old.schema) != _without_mode(new.schema) or old.scope != new.scope
+
+
+# records that do not fit
+
+
+_PORTION = 64
+"""Records that are read at once: each may have a megabyte."""
+_CATCH_UPS = 20
+_FEW_EVENTS = 1_000
+"""Events of the ledger that a transaction may look through for records that were written meanwhile."""
+SHOWN_RECORDS = 20
+"""Records that an error or a check lists, unless another number is asked for."""
+
+
+def _is_record(fact: Fact, definition: Definition, now: datetime) -> bool:
+    return definition.applies_to(fact.scope) and fact.active_at(now) and not is_internal(fact.scope, fact.key)
+
+
+class Comparison:
+    """The records of a definition, compared with the schema that it has or is to get."""
+
+    def __init__(self, old: Definition, new: Definition, *, shown: int = SHOWN_RECORDS, values: bool = False) -> None:
+        """Compare nothing yet; list as many records as `shown`, with their values if asked for."""
+        self.old, self.new = old, new
+        # Records follow a changed slug; where the scope changes, others become records.
+        self.key = old.slug if old.scope == new.scope else new.slug
+        self.position = 0
+        self.checked = 0
+        self.stale: dict[str, bool] = {}
+        """By the path of the scope: whether the record does not fit the old schema either."""
+        self.shown: dict[str, StaleRecord] = {}
+        self.facts: list[Fact] = []
+        self._most, self._values = shown, values
+        self._contract, self._before = contract_of(new), contract_of(old)
+        self._payloads: dict[bytes, bytes] = {}
+
+    def is_about(self, old: Definition, new: Definition) -> bool:
+        """Return whether this compares the same change."""
+        return (old.id, old.slug, old.updated_at) == (self.old.id, self.old.slug, self.old.updated_at) and (
+            new.slug,
+            new.scope,
+            encode(new.schema),
+        ) == (self.new.slug, self.new.scope, self._contract.text)
+
+    def read_all(self, store: Store, now: datetime, *, after: str = "", stops: bool = False) -> None:
+        """Compare every record, a few at a time; with `stops`, up to the last one that is listed."""
+        last: str | None = after or None
+        while True:
+            query = FactQuery(Scope(self.new.tenant), below=True, key=self.key, after=last, limit=_PORTION)
+            facts = store.read(lambda rows, query=query: list(rows.facts(query)))
+            for fact in facts:
+                if _is_record(fact, self.new, now):
+                    self.checked += 1
+                    self.add(fact.scope.path, fact)
+                    if stops and len(self.shown) == self._most:
+                        return
+            if len(facts) < _PORTION:
+                return
+            last = facts[-1].scope.path
+
+    def add(self, path: str, fact: Fact | None) -> None:
+        """Compare one record; None for one that is gone."""
+        self.stale.pop(path, None)
+        self.shown.pop(path, None)
+        misfit = None if fact is None else misfit_of(fact.value, self._contract)
+        if fact is None or misfit is None:
+            return
+        already = misfit_of(fact.value, self._before) is not None
+        self.stale[path] = already
+        if len(self.shown) < self._most:
+            where, why = misfit
+            self.shown[path] = StaleRecord(
+                scope=path, key=fact.key, version=fact.version, path=where, message=why, already=already
+            )
+            if self._values:
+                self.facts.append(fact)
+
+    def touched(self, rows: Reader, position: int, limit: int | None) -> set[str]:
+        """Return the scopes whose record was written after a position of the ledger."""
+        events = list(rows.events(self.new.tenant, start=position + 1, limit=limit))
+        if limit is not None and len(events) == limit:
+            raise Stale("more was written meanwhile than a transaction looks through")
+        return {event.scope for event in events if event.key == self.key}
+
+    def record(self, rows: Reader, path: str, now: datetime) -> Fact | None:
+        """Return the record of a scope, if there is one."""
+        fact = rows.fact(Scope(self.new.tenant, path), self.key)
+        return fact if fact is not None and _is_record(fact, self.new, now) else None
+
+    # migrating
+
+    def add_migrated(self, migrated: Sequence[Migrated], limits: Limits) -> None:
+        """Validate new values of records, and fill in the defaults of the schema."""
+        ensure_few_migrated(len(migrated), limits)
+        for one in migrated:
+            payload = encode_checked(decode(bytes(one.payload)), limits)
+            self._payloads[bytes(one.payload)] = self._contract.record(payload)
+
+    def migrate(self, rows: Transaction, migrated: Sequence[Migrated], call: Call) -> Iterator[Note]:
+        """Write the new values of records, each with its revision, if they are at the version they were made from."""
+        for one in migrated:
+            fact = self.record(rows, one.path, call.now)
+            if fact is None or fact.version != one.expect:
+                raise _changed_meanwhile(one.path, self.key)
+            payload = self._payloads[bytes(one.payload)]
+            changed = msgspec.structs.replace(
+                fact,
+                value=decode(payload),
+                version=fact.version + 1,
+                updated_at=moment_after(fact.updated_at, call.now),
+                origin=call.origin,
+            )
+            yield write_fact(rows, changed, payload)
+
+    def ensure_none_breaks(self, rows: Reader, effect: UpdateDefinition, call: Call) -> None:
+        """Raise StaleRecords if records fit now and would not fit the changed schema."""
+        migrated = {one.path for one in effect.migrated}
+        stale = {path: already for path, already in self.stale.items() if path not in migrated}
+        for path in self.touched(rows, self.position, _FEW_EVENTS + 1) - migrated:
+            fact = self.record(rows, path, call.now)
+            stale.pop(path, None)
+            if fact is not None:
+                payload = encode(fact.value)
+                otherwise: tuple[str, str] | None = None
+                check = partial(misfit_of, fact.value, self._contract)
+                key = ("misfit", self._contract.text, payload)
+                if call.checks.result(key, self._contract.cost(payload), check, otherwise) is not None:
+                    stale[path] = False
+        broken = [path for path, already in stale.items() if not already]
+        if not broken:
+            return
+        if not any(self.record(rows, path, call.now) for path in broken[:_PORTION]):
+            raise Stale("records that were erased meanwhile")
+        if effect.migrated:
+            raise _changed_meanwhile(broken[0], self.key)
+        shown = [one for path, one in self.shown.items() if path in stale and not one.already]
+        raise stale_error(self.old.slug, len(broken), shown if effect.names_records else ())
+
+
+def ensure_few_migrated(records: int, limits: Limits) -> None:
+    """Refuse to migrate too many records in one transaction."""
+    if records > limits.migration:
+        raise LimitExceeded(
+            f"{records:,} records would be migrated at once, the limit is {limits.migration:,}",
+            hint='Change the schema with stale="keep", then migrate its records without a schema, in portions',
+            limit=limits.migration,
+            actual=records,
+        )
+
+
+def stale_error(slug: str, count: int, records: Sequence[StaleRecord]) -> StaleRecords:
+    """Return the error of a change that records do not fit."""
+    few = "; ".join(f"`{one.scope}` at {one.path}: {one.message}" for one in records[:3])
+    more = f" and {count - 3:,} more" if records and count > 3 else ""
+    one = count == 1
+    return StaleRecords(
+        f"{count:,} record{'' if one else 's'} of {quote(slug)} would no longer fit{': ' if few else ''}{few}{more}",
+        hint="Migrate them with an expression, or keep them as they are with stale=keep; a check lists them",
+        slug=slug,
+        count=count,
+        records=[msgspec.to_builtins(one) for one in records],
+        options=["migrate", "keep", "check"],
+    )
+
+
+def _changed_meanwhile(path: str, key: str) -> Conflict:
+    return Conflict(
+        f"the record {quote(key)} in `{path}` was changed while it was being migrated",
+        hint="Migrate it again",
+        key=key,
+        migration=True,
+    )
+
+
+class FindStale(ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
+    """Compare the records of a definition with its schema, or with the one that a change would give it."""
+
+    key: str
+    """The slug of the definition."""
+    change: UpdateDefinition | None = None
+    names_records: bool = True
+    """Whether to list the records, which takes the right to read them."""
+    values: bool = False
+    """Whether to return the records themselves."""
+    after: str = ""
+    """The path of the scope of the last record seen."""
+    limit: int = SHOWN_RECORDS
+    stops: bool = False
+    """Whether to stop at the last record that is listed, rather than count the others."""
+
+    def demands(self) -> Iterator[Demand]:
+        """Yield the right to change the definition, or to read it, and to read what is listed."""
+        yield "definitions.read" if self.change is None else UpdateDefinition.capability, self.reach, self.key
+        if self.names_records:
+            yield "memory.read", self.reach, self.key
+
+
+class FoundStale(msgspec.Struct, frozen=True):
+    """What a comparison found: its summary, and the records that were asked for."""
+
+    check: SchemaCheck
+    facts: list[Fact]
+    contract: Contract
+    """Validates what a migration makes of a record."""
+
+
+@verb(FindStale, reads_often=True)
+def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStale]:
+    """Read the records in portions, and compare them while nothing is held."""
+    tenant = effect.scope.tenant
+    old = store.read(lambda rows: find_definition(rows, tenant, effect.key))
+    new = old if effect.change is None else _change(old, effect.change, call)
+    comparison = Comparison(old, new, shown=effect.limit, values=effect.values)
+    comparison.read_all(store, call.now, after=effect.after, stops=effect.stops)
+    check = SchemaCheck(
+        definition=old.id,
+        slug=old.slug,
+        checked=comparison.checked,
+        count=len(comparison.stale),
+        already=sum(comparison.stale.values()),
+        records=tuple(comparison.shown.values()) if effect.names_records else (),
+    )
+    return Outcome(FoundStale(check, comparison.facts, contract_of(new)))
 
 
 class DeleteDefinition(WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
     """Delete a definition, `others` with it, and all their records, all or nothing."""
 
-    capability: ClassVar[str] = "definitions.write"
+    capability: ClassVar[str] = "definitions.write.delete"
     definition: str
     others: tuple[str, ...] = ()
 
 
-@verb(DeleteDefinition)
+def _touch_slugs(rows: Reader, effect: DeleteDefinition, call: Call) -> Iterator[Demand]:
+    """Yield what a deletion needs, by the slugs that rules name definitions by."""
+    named = (effect.definition, *effect.others)
+    slugs = [
+        one.slug for one in rows.scan(Definition, effect.scope.tenant) if any(_is_called(one, name) for name in named)
+    ]
+    for slug in slugs or (None,):
+        yield effect.capability, effect.reach, slug
+
+
+@verb(DeleteDefinition, touches=_touch_slugs)
 def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -> Outcome[int]:
     """Delete definitions and their records; return the number of records."""
     total, notes = 0, list[Note]()
@@ -197,8 +565,7 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
     found: dict[str, Definition] = {}
     missing: list[str] = []
     for name in names:
-        # A UUID may be written in capitals; the ids of definitions never are, and slugs have none.
-        one = next((one for one in known if name == one.slug or str(name).lower() == one.id), None)
+        one = next((one for one in known if _is_called(one, name)), None)
         if one is None:
             missing.append(name)
         else:
@@ -211,6 +578,12 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
             missing=missing,
         )
     return list(found.values())
+
+
+def _is_called(definition: Definition, name: str) -> bool:
+    """Return whether this is the id or the slug of a definition."""
+    # A UUID may be written in capitals; the ids of definitions never are, and slugs have none.
+    return name == definition.slug or str(name).lower() == definition.id
 
 
 def records_of(rows: Reader, definition: Definition) -> list[Fact]:
@@ -334,8 +707,12 @@ def _with_mode(schema: dict[str, Any], mode: Any) -> dict[str, Any]:
         return schema
     if mode not in MODES:
         raise InvalidDefinition(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", path="mode")
-    plain = {word: part for word, part in schema.items() if word != MODE_WORD}
+    plain = _without_mode(schema)
     return plain if mode == "replace" else {**plain, MODE_WORD: mode}
+
+
+def _without_mode(schema: dict[str, Any]) -> dict[str, Any]:
+    return {word: part for word, part in schema.items() if word != MODE_WORD}
 
 
 def _check_schema(schema: Any, call: Call) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class EmbedderBook:
 
 
 class Stale(Exception):
-    """The collection has moved to another space since its vectors were made."""
+    """What a write was prepared for has changed: a collection has moved to another space, or records have changed."""
 
 
 class Derived(msgspec.Struct, frozen=True):

@@ -69,6 +69,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """What a match shows."""
     searched: str
     """What is indexed: the text, for a record also the descriptions in its schema."""
+    bare: str = ""
+    """Of records: the text without anything of its definition, for those who may not read that."""
     metadata: dict[str, Any] = {}
     created_at: datetime
     updated_at: datetime
@@ -516,10 +518,14 @@ def _lines(fact: Fact) -> Iterator[Item]:
 
 
 def _fact(fact: Fact) -> Item:
-    name = " ".join(fact.key.replace(".", " ").replace("_", " ").split())
-    text = f"{name}: {plain_text(fact.value)}"[:_LONGEST_TEXT]
+    text = _fact_text(fact)
     ref = str(Ref("fact", fact.scope, fact.key))
     return Item(group=Group("fact", fact.scope), ref=ref, key=fact.key, text=text, searched=text, **_times(fact))
+
+
+def _fact_text(fact: Fact) -> str:
+    name = " ".join(fact.key.replace(".", " ").replace("_", " ").split())
+    return f"{name}: {plain_text(fact.value)}"[:_LONGEST_TEXT]
 
 
 def _record(fact: Fact, definition: Definition) -> Item:
@@ -532,6 +538,7 @@ def _record(fact: Fact, definition: Definition) -> Item:
         key=fact.key,
         text=text,
         searched=" ".join([text, *labels])[:_LONGEST_TEXT],
+        bare=_fact_text(fact),
         metadata={"definition": definition.name},
         **_times(fact),
     )

@@ -318,7 +318,7 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
         candidates = _candidates(store, effect, call, now)
-        matches = _all_matches(store, effect, candidates, now, ended_too=attempt == _ATTEMPTS)
+        matches = _all_matches(store, effect, candidates, now, call, ended_too=attempt == _ATTEMPTS)
         if len(matches) == len(candidates):
             break
     if effect.max_bytes is not None:
@@ -450,7 +450,7 @@ def _rank_part(
 
 
 def _all_matches(
-    store: Store, effect: RecallAll, candidates: Sequence[_Candidate], now: int, *, ended_too: bool
+    store: Store, effect: RecallAll, candidates: Sequence[_Candidate], now: int, call: Call, *, ended_too: bool
 ) -> list[Match]:
     """Return candidates as matches, without entries that ended meanwhile unless `ended_too`."""
     sequences = [sequence for one in candidates if (sequence := one.part.entry_sequence(one.ranked.sequence))]
@@ -460,6 +460,7 @@ def _all_matches(
         read = store.read(lambda rows: list(rows.entries(query)), snapshot=False)
         moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
         entries = {entry.sequence: entry for entry in read if ended_too or seen(entry, moment)}
+    hidden = _hidden_definitions(store, effect, candidates, call)
     matches: list[Match] = []
     for one in candidates:
         entry = entries.get(one.part.entry_sequence(one.ranked.sequence))
@@ -470,15 +471,30 @@ def _all_matches(
                 match = msgspec.structs.replace(match, valid_to=from_micros(one.until))
             matches.append(match)
         elif item is not None:
-            matches.append(_item_match(item, one.ranked))
+            matches.append(_item_match(item, one.ranked, bare=one.group.kind == "record" and item.key in hidden))
     return matches
 
 
-def _item_match(item: Item, one: Ranked) -> Match:
+def _hidden_definitions(
+    store: Store, effect: RecallAll, candidates: Sequence[_Candidate], call: Call
+) -> frozenset[str]:
+    """Return the slugs of records among candidates whose definitions the caller may not read."""
+    items = (one.part.items.get(one.ranked.sequence) for one in candidates if one.group.kind == "record")
+    slugs = {item.key for item in items if item is not None}
+    if not slugs:
+        return frozenset()
+
+    def find(rows: Reader) -> frozenset[str]:
+        return frozenset(slug for slug in slugs if not call.may(rows, ("definitions.read", None, slug)))
+
+    return store.read(find, snapshot=False)
+
+
+def _item_match(item: Item, one: Ranked, *, bare: bool) -> Match:
     said: Any = item.metadata.get("time")
     return Match(
-        content=item.text,
-        metadata=item.metadata.copy(),
+        content=item.bare if bare else item.text,
+        metadata={} if bare else item.metadata.copy(),
         score=one.score,
         why=one.why,
         kind=item.group.kind,

@@ -57,6 +57,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """The words and vectors of the effect's texts, made before the transaction began."""
     seen: Outcome[Any] | None = None
     """What an approved read found before the transaction began."""
+    found: Any = None
+    """What the preparation of a write found in the rows."""
+    may: Callable[[Reader, Demand], bool] = lambda rows, demand: True
+    """Return whether the caller has a capability at a place, for verbs that show less to some callers."""
 
 
 MayRead = Callable[[str], bool]

@@ -40,7 +40,17 @@ from memoranda.errors import Advice, ApprovalRequired, Busy, Conflict, Denied, H
 from memoranda.governance import approvals, ledger, maintenance, permissions, runs
 from memoranda.governance.approvals import hold
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
-from memoranda.governance.permissions import charge, check_quotas, narrow_to_common, policy_of_grants
+from memoranda.governance.permissions import (
+    OTHER_ROLE,
+    Membership,
+    charge,
+    check_quotas,
+    needs_grants,
+    place_of,
+    policy_of_grants,
+    policy_of_role,
+    why_not_granted,
+)
 from memoranda.model.clock import Clock, Ids
 from memoranda.model.effect import Demand, Effect
 from memoranda.model.event import Note
@@ -100,6 +110,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     remedy: Advice = ""
     scope: Scope | None = None
+    key: str | None = None
     silent: Policy | None = None
 
 
@@ -140,11 +151,11 @@ def _decide_one(policy: Policy, capability: str, scope: Scope | None, key: str |
         return Verdict("allow", capability)
     levels = policy.levels(capability, scope, key)
     if "deny" in levels:
-        denied = f"{capability} is denied for {_place(scope, key)}"
+        denied = f"{capability} is denied for {place_of(scope, key)}"
         return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
     if not levels:
-        reason = f"nothing grants {capability} for {_place(scope, key)}"
-        return Verdict("deny", capability, reason, scope=scope, silent=policy)
+        reason = f"nothing grants {capability} for {place_of(scope, key)}"
+        return Verdict("deny", capability, reason, scope=scope, key=key, silent=policy)
     needed = _NEEDED.get(capability)
     if needed and key is not None and policy.access:
         access = _access_of(policy, key)
@@ -152,13 +163,8 @@ def _decide_one(policy: Policy, capability: str, scope: Scope | None, key: str |
             closed = f"`{key}` has access {access}, so it cannot be {_PAST[needed]}"
             return Verdict("deny", capability, closed, "Give the key another access in the policy")
     if "approve" in levels:
-        return Verdict("approve", capability, f"{capability} for {_place(scope, key)} needs approval")
+        return Verdict("approve", capability, f"{capability} for {place_of(scope, key)} needs approval")
     return Verdict("allow", capability)
-
-
-def _place(scope: Scope | None, key: str | None) -> str:
-    place = "the whole tenant" if scope is None else f"`{scope}`"
-    return place if key is None else f"`{key}` in {place}"
 
 
 _NEEDED: dict[str, Access] = {"memory.read": "read", "memory.write": "write"}
@@ -176,11 +182,9 @@ def _access_of(policy: Policy, key: str) -> Access:
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, through which door, and under which policies.
 
-    `granted` adds what the database itself grants the actor; every policy must agree to an effect. A caller with
-    a `tenant` cannot reach into another, whatever its policies say; only the owner has none.
-
-    `shares` are the capabilities that the database may grant the actor in shared and project scopes, beyond the first
-    of its policies.
+    `granted` adds what the database itself grants the actor, and `membership` what its role allows; every policy must
+    agree to an effect. A caller with a `tenant` cannot reach into another, whatever its policies say; only the owner
+    has none.
     """
 
     actor: str = OWNER_ACTOR
@@ -188,7 +192,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     policies: tuple[Policy, ...] = (OWNER,)
     granted: bool = False
-    shares: tuple[str, ...] = ()
+    membership: Membership | None = None
+    base: Policy | None = None
+    """What a built-in role allows without any grant: most calls need no more, and no row to decide."""
     tenant: str | None = None
     at_once: bool = False
     """Whether a write that would have to wait is refused as `Busy`."""
@@ -219,7 +225,7 @@ class Gate:
         self._keep_text = keep_text
         self._schemas = SchemaBook()
         self._indexes = IndexBook(limits.index_bytes)
-        self._granted: dict[tuple[str, str, tuple[str, ...] | None], tuple[int, Policy]] = {}
+        self._granted: dict[tuple[str, str, Membership | None], tuple[int, Policy]] = {}
         self._deferred = DeferredEvents(store)
 
     def perform(self, effect: Effect, caller: Caller) -> Any:
@@ -237,7 +243,7 @@ class Gate:
         if caller.tenant is not None and effect.scope.tenant != caller.tenant:
             raise self._refuse_outside(effect, caller)
         may_read = readable(self._policies_for_read(effect, caller))
-        call = self._call(caller)
+        call = self._call(caller, effect.scope.tenant)
         stream = VERBS[type(effect)].stream
         if stream is None:
             raise TypeError(f"the result of `{effect.name}` has no parts")
@@ -264,6 +270,13 @@ class Gate:
             return _outside(effect, caller)
         return decide(self._current_policies(effect, caller), effect)
 
+    def reason(self, effect: Effect, caller: Caller) -> str:
+        """Return why the policies refuse an effect now; empty if they do not."""
+        verdict = self.verdict(effect, caller)
+        if verdict.level == "allow":
+            return ""
+        return self._store.read(lambda rows: _explain(rows, effect, caller, verdict)[0])
+
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes with every write, and means nothing else."""
         return self._store.mark(tenant)
@@ -284,7 +297,7 @@ class Gate:
 
     def _read(self, effect: Effect, verb: Verb, caller: Caller) -> Any:
         may_read = readable(self._policies_for_read(effect, caller))
-        call = self._call(caller)
+        call = self._call(caller, effect.scope.tenant)
 
         def look(effect: Any) -> Outcome[Any]:
             if verb.reads_often:
@@ -312,7 +325,7 @@ class Gate:
 
     def _current_policies(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
         if not _needs_grants(effect, caller):
-            return caller.policies
+            return _fixed_policies(caller)
         return self._store.read(lambda rows: self._policies(rows, effect, caller))
 
     # writes
@@ -321,7 +334,7 @@ class Gate:
         checks = Checks(_CHECKED_AT_ONCE if caller.at_once else _CHECKED)
         stale = 0
         for _ in range(_ROUNDS):
-            call = self._call(caller, checks)
+            call = self._call(caller, effect.scope.tenant, checks)
             try:
                 if verb.preparation is not None:
                     call = self._prepare(effect, verb.preparation, caller, call)
@@ -398,7 +411,7 @@ class Gate:
 
     def _refuse(self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict) -> Refused:
         """Record a refusal and return it: raising it here would undo what was just written."""
-        call = self._call(caller)
+        call = self._call(caller, effect.scope.tenant)
         if verdict.level == "approve" and VERBS[type(effect)].can_wait:
             approval, note = hold(rows, effect, verdict.capability, call)
             append(rows, (note,), Signature.of(effect, call))
@@ -408,10 +421,11 @@ class Gate:
                 approval=approval.id,
                 capability=verdict.capability,
             )
-        self._record_refusal(rows, effect, call, verdict.reason)
+        reason, remedy = _explain(rows, effect, caller, verdict)
+        self._record_refusal(rows, effect, call, reason)
         return Denied(
-            f"`{caller.actor}` may not do this: {verdict.reason}",
-            hint=verdict.remedy or _grant_of(caller, verdict),
+            f"`{caller.actor}` may not do this: {reason}",
+            hint=remedy,
             capability=verdict.capability,
             actor=caller.actor,
         )
@@ -424,26 +438,33 @@ class Gate:
 
     def _policies(self, rows: Reader, effect: Effect, caller: Caller) -> tuple[Policy, ...]:
         if not _needs_grants(effect, caller):
-            return caller.policies
-        granted = self._policy_of_grants(rows, effect.scope.tenant, caller)
-        if caller.granted:
-            return (granted, *caller.policies)
-        own, *others = caller.policies
-        return (msgspec.structs.replace(own, rules=(*own.rules, *granted.rules)), *others)
+            return _fixed_policies(caller)
+        return _together(self._stored_policy(rows, effect.scope.tenant, caller), caller)
 
-    def _policy_of_grants(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
+    def _stored_policy(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
+        """Return what the database grants a caller, or what its role allows."""
         revision = rows.tenant_state(tenant).revision
-        shares = None if caller.granted else caller.shares
-        known = self._granted.get((tenant, caller.actor, shares))
+        known = self._granted.get((tenant, caller.actor, caller.membership))
         if known is None or known[0] != revision:
-            policy = policy_of_grants(rows.scan(Grant, tenant), caller.actor)
-            known = (revision, policy if shares is None else narrow_to_common(policy, shares))
+            grants = rows.scan(Grant, tenant)
+            if caller.membership is None:
+                policy = policy_of_grants(grants, caller.actor)
+            else:
+                policy = policy_of_role(caller.membership, grants, caller.actor)
+            known = (revision, policy)
             if len(self._granted) >= _MOST_ACTORS:
                 self._granted.clear()
-            self._granted[tenant, caller.actor, shares] = known
+            self._granted[tenant, caller.actor, caller.membership] = known
         return known[1]
 
-    def _call(self, caller: Caller, checks: Checks = _NONE_CHECKED) -> Call:
+    def _may(self, rows: Reader, caller: Caller, tenant: str, demand: Demand) -> bool:
+        """Return whether the policies of a caller allow a capability at a place."""
+        policies = caller.policies
+        if caller.granted or caller.membership is not None:
+            policies = _together(self._stored_policy(rows, tenant, caller), caller)
+        return all(policy is OWNER or _decide_one(policy, *demand).level == "allow" for policy in policies)
+
+    def _call(self, caller: Caller, tenant: str, checks: Checks = _NONE_CHECKED) -> Call:
         now = self.clock.now()
         if now.tzinfo is not UTC:
             now = now.astimezone(UTC)
@@ -458,6 +479,7 @@ class Gate:
             self._indexes,
             checks,
             self._keep_text,
+            may=lambda rows, demand: self._may(rows, caller, tenant, demand),
         )
 
 
@@ -474,22 +496,34 @@ def _ensure_may_wait(caller: Caller, why: str) -> None:
         raise Busy(why, hint="Wait for it, in a thread")
 
 
+def _fixed_policies(caller: Caller) -> tuple[Policy, ...]:
+    """Return the policies of a caller that no row decides."""
+    return caller.policies if caller.base is None else _together(caller.base, caller)
+
+
+def _together(stored: Policy, caller: Caller) -> tuple[Policy, ...]:
+    return caller.policies if stored is OWNER and caller.policies else (stored, *caller.policies)
+
+
 def _needs_grants(effect: Effect, caller: Caller) -> bool:
-    """Return whether what the database grants a caller matters for an effect."""
-    return caller.granted or (
-        caller.shares != ()
-        and any(
-            capability in caller.shares and scope is not None and scope.is_common
-            for capability, scope, _ in effect.demands()
-        )
-    )
+    """Return whether what the database grants a caller, or its role, matters for an effect."""
+    if caller.membership is None:
+        return caller.granted
+    base = caller.base
+    if base is None or base is OWNER:
+        return base is None
+    if type(effect).demands is Effect.demands and base.plainly_allows(effect.capability, effect.reach):
+        return needs_grants(effect.capability, effect.reach)
+    if any(needs_grants(capability, scope) for capability, scope, _ in effect.demands()):
+        return True
+    return decide((base,), effect).level != "allow"
 
 
 def _surely_passes(effect: Effect, caller: Caller) -> bool:
     """Return whether it is certain, without reading any row, that an effect will not be refused."""
     return (
         not _needs_grants(effect, caller)
-        and decide(caller.policies, effect).level == "allow"
+        and decide(_fixed_policies(caller), effect).level == "allow"
         and all(policy.quota is None for policy in caller.policies)
     )
 
@@ -500,9 +534,21 @@ def _outside(effect: Effect, caller: Caller) -> Verdict:
     return Verdict("deny", effect.capability, reason, "Ask the program that opened the memory")
 
 
-def _grant_of(caller: Caller, verdict: Verdict) -> Hint:
-    """Return how to allow a caller what no rule allows, there and nowhere else."""
-    if any(verdict.silent is own for own in caller.policies):
-        return Hint("policy")
+def _explain(rows: Reader, effect: Effect, caller: Caller, verdict: Verdict) -> tuple[str, Advice]:
+    """Return why an effect is refused, and how to allow it there and nowhere else."""
+    is_own = any(verdict.silent is own for own in caller.policies)
     place = "" if verdict.scope is None else verdict.scope.path or SHARED
-    return Hint("grant", verdict.capability, actor=caller.actor, scope=place)
+    remedy: Advice = Hint("policy") if is_own else Hint("grant", verdict.capability, actor=caller.actor, scope=place)
+    if caller.membership is not None and not is_own and not needs_grants(verdict.capability, verdict.scope):
+        remedy = OTHER_ROLE
+    if verdict.silent is None:
+        return verdict.reason, verdict.remedy or remedy
+    why = why_not_granted(
+        rows.scan(Grant, effect.scope.tenant),
+        caller.actor,
+        caller.membership,
+        verdict.silent,
+        (verdict.capability, verdict.scope, verdict.key),
+        is_own_policy=is_own,
+    )
+    return (why[0], why[1] or remedy) if why else (verdict.reason, remedy)

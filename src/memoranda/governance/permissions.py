@@ -1,43 +1,244 @@
-"""Permissions that are stored: the grants of a tenant, and what its actors have used of their quotas."""
+"""Permissions that are stored: the grants and roles of a tenant, and what its actors have used of their quotas.
+
+A role is the rules that are granted to the actor `role:NAME`. The built-in ones have rules without grants, and more if
+some are granted. An API key or a signed token names a role; a user is given one by a grant of `roles.NAME`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+import msgspec
+
 from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Hint, InvalidPolicy, NotFound, QuotaExceeded
+from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded
 from memoranda.model.clock import EPOCH, parse_duration
 from memoranda.model.effect import Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
-from memoranda.model.policy import Grant, Policy, Quota, Rule, covers
+from memoranda.model.policy import (
+    BUILT_IN_ROLES,
+    CAPABILITIES,
+    EACH,
+    OWNER,
+    ROLE_ACTOR,
+    Grant,
+    Policy,
+    Quota,
+    Role,
+    Rule,
+    covers,
+)
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.store.base import Reader, Transaction, Window
 
 
+class Membership(msgspec.Struct, frozen=True):
+    """A role that a caller has, and what is its own."""
+
+    role: str
+    homes: tuple[Scope, ...] = ()
+    """The scopes that the role's rules about one's own memory are about."""
+    also: tuple[tuple[str, Rule], ...] = ()
+    """Rules that are added if the role allows a capability in the caller's own memory."""
+
+
+_GRANTABLE = {
+    "memory.read": "memory.read",
+    "memory.write": "memory.write",
+    "definitions.read": "memory.read",
+    "definitions.write.create": "memory.write",
+    "definitions.write.update": "memory.write",
+    "definitions.write.delete": "memory.write",
+}
+"""What grants may add to a role, by what the role must allow in the user's own memory: one that only reads stays so."""
+
+
 def policy_of_grants(grants: Sequence[Grant], actor: str) -> Policy:
-    """Return the policy that grants make for an actor; `*` means every actor."""
-    return Policy(rules=tuple(grant.rule for grant in grants if grant.actor in (actor, "*")))
+    """Return the policy that grants make for an actor, with the roles that they give; `*` means every actor."""
+    own = [grant.rule for grant in grants if grant.actor in (actor, "*")]
+    kind, _, id = actor.partition(":")
+    homes = [Scope.of(tenant=grants[0].tenant, user=id)] if own and kind == "user" and id else []
+    rules = [rule for rule in own if rule.role is None]
+    for role in _roles_in(own, grants):
+        rules += _placed(role.rules, homes)
+    return Policy(rules=tuple(rules))
 
 
-def narrow_to_common(policy: Policy, capabilities: Sequence[str]) -> Policy:
-    """Return what a policy says of these capabilities in memory that belongs to no single user.
+def policy_of_role(membership: Membership, grants: Sequence[Grant] = (), actor: str = "") -> Policy:
+    """Return what a role allows a caller, with what grants add for the actor."""
+    role = find_role(membership.role, grants)
+    if role is None:
+        return Policy()
+    if role == BUILT_IN_ROLES["admin"]:
+        return OWNER
+    rules = [*_placed(role.rules, membership.homes)]
+    rules += [rule for needed, rule in membership.also if _allows_own(role, needed)]
+    granted = [grant.rule for grant in grants if grant.actor in (actor, "*")]
+    rules += _narrow_to_role(granted, role)
+    for held in _roles_in(granted, grants):
+        writes = _allows_own(role, "memory.write")
+        rules += _placed(held.rules if writes else _reads_of(held.rules), membership.homes)
+    return Policy(rules=tuple(dict.fromkeys(rules)))
+
+
+def find_role(name: str, grants: Sequence[Grant]) -> Role | None:
+    """Return a role: a built-in one, or the rules that are granted to its actor; None if there are none."""
+    built_in = BUILT_IN_ROLES.get(name)
+    granted = tuple(grant.rule for grant in grants if grant.actor == f"{ROLE_ACTOR}{name}")
+    if built_in is None:
+        return Role(name=name, rules=granted) if granted else None
+    return msgspec.structs.replace(built_in, rules=(*built_in.rules, *granted)) if granted else built_in
+
+
+def unknown_role(name: object, known: Iterable[str]) -> NotFound:
+    """Return the error of a role that does not exist, with the one that was meant."""
+    from memoranda.lang.diagnostics import closest  # not needed where no role is misspelled
+
+    near = closest(str(name), known)
+    hint: Advice = f"Did you mean `{near}`?" if near else Hint("list", "roles")
+    return NotFound(f"unknown role {quote(name)}", hint=hint, value=name)
+
+
+def _role_names(grants: Sequence[Grant]) -> list[str]:
+    defined = (one.actor.removeprefix(ROLE_ACTOR) for one in grants if one.actor.startswith(ROLE_ACTOR))
+    return list(dict.fromkeys((*BUILT_IN_ROLES, *defined)))
+
+
+def _roles_in(rules: Iterable[Rule], grants: Sequence[Grant]) -> Iterator[Role]:
+    """Yield the roles that rules give; one that was deleted gives nothing."""
+    for name in dict.fromkeys(rule.role for rule in rules if rule.role is not None):
+        role = find_role(name, grants)
+        if role is not None:
+            yield role
+
+
+def _placed(rules: Iterable[Rule], homes: Sequence[Scope]) -> Iterator[Rule]:
+    """Yield the rules of a role, those about one's own memory as rules about these scopes."""
+    for rule in rules:
+        if rule.own:
+            for home in homes:
+                yield Rule(rule.level, rule.capability, home, rule.path)
+        else:
+            yield rule
+
+
+def _allows_own(role: Role, capability: str) -> bool:
+    """Return whether a role allows a capability in the memory of those who have it."""
+    about = [rule for rule in role.rules if covers(rule.capability, capability) and not rule.path]
+    return any(rule.level == "allow" and rule.scope is None for rule in about)
+
+
+def _reads_of(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield what rules say about reading; denials are left whole."""
+    for rule in rules:
+        if rule.level != "allow":
+            yield rule
+            continue
+        for capability in CAPABILITIES:
+            if capability.endswith(".read") and covers(rule.capability, capability):
+                yield msgspec.structs.replace(rule, capability=capability)
+
+
+def _narrow_to_role(rules: Iterable[Rule], role: Role) -> Iterator[Rule]:
+    """Yield what grants say about memory that belongs to no single user, and about definitions.
 
     An allowance must name the shared scope or a project: one that is meant for everywhere would open every project to
-    all users of a server. Denials without a scope hold there too.
+    all users of a server. One about definitions must name them, and no scope. Denials without a scope always count.
     """
-    rules = [
-        Rule(rule.level, capability, rule.scope, rule.path)
-        for rule in policy.rules
-        if (rule.level != "allow" if rule.scope is None else rule.scope.is_common)
-        for capability in capabilities
-        if covers(rule.capability, capability)
-    ]
-    return Policy(rules=tuple(rules))
+    for rule in rules:
+        for capability, needed in _GRANTABLE.items():
+            if covers(rule.capability, capability) and _counts(rule, capability):
+                if rule.level != "allow" or _allows_own(role, needed):
+                    yield Rule(rule.level, capability, rule.scope, rule.path)
+
+
+def _counts(rule: Rule, capability: str) -> bool:
+    if rule.level != "allow":
+        return rule.scope is None or rule.scope.is_common
+    if capability.startswith("definitions."):
+        return rule.scope is None and rule.capability.startswith("definitions")
+    return rule.scope is not None and rule.scope.is_common
+
+
+def needs_grants(capability: str, scope: Scope | None) -> bool:
+    """Return whether grants to a user may allow or deny a capability there, beside the role."""
+    return capability.startswith("definitions.") or (scope is not None and scope.is_common)
+
+
+# why something is refused
+
+OTHER_ROLE = "Use a key or token of a role that allows it"
+
+
+def why_not_granted(
+    grants: Sequence[Grant],
+    actor: str,
+    membership: Membership | None,
+    silent: Policy,
+    demand: tuple[str, Scope | None, str | None],
+    *,
+    is_own_policy: bool,
+) -> tuple[str, Advice] | None:
+    """Return why grants and roles that are about a capability do not allow it at a place, and what to do.
+
+    None if there are none of them. `silent` is the policy without a rule for the place; it may be the handle's own.
+    """
+    capability, scope, key = demand
+    if membership is not None and find_role(membership.role, grants) is None:
+        error = unknown_role(membership.role, _role_names(grants))
+        return f"the role {quote(membership.role)} does not exist", error.advice
+    for grant in grants:
+        rule = grant.rule
+        if grant.actor in (actor, "*") and rule.level == "allow" and covers(rule.capability, capability):
+            if not rule.reaches(scope, key):
+                continue
+            if is_own_policy:
+                return f"`{grant.id}` grants {capability}, but this key is restricted {_rest(silent)}", Hint("policy")
+            if membership is not None:
+                role = find_role(membership.role, grants)
+                needed = _GRANTABLE.get(capability, "")
+                if role is not None and needed and _allows_own(role, needed):
+                    return f"`{grant.id}` grants {capability}, but not {_how(capability)}", _narrower(capability)
+                return (
+                    f"`{grant.id}` grants {capability}, but the role `{membership.role}` of this key does not take it",
+                    OTHER_ROLE,
+                )
+    places = [one.rule for one in grants if one.actor in (actor, "*")]
+    about = [rule for rule in (*silent.rules, *places) if rule.level == "allow" and covers(rule.capability, capability)]
+    where = list(dict.fromkeys(place_of(rule.scope, rule.path or None) for rule in about))
+    if where and not is_own_policy:
+        return f"{capability} for {place_of(scope, key)} is not granted, only for {', '.join(where[:3])}", ""
+    if is_own_policy and membership is not None:
+        return f"this key is restricted {_rest(silent)}, which does not include {capability}", Hint("policy")
+    return None
+
+
+def _rest(policy: Policy) -> str:
+    names = list(dict.fromkeys(rule.capability for rule in policy.rules if rule.level == "allow"))
+    return f"to {', '.join(names[:5])}" if names else "to nothing"
+
+
+def _how(capability: str) -> str:
+    return "by name" if capability.startswith("definitions.") else "for the shared scope or a project by name"
+
+
+def _narrower(capability: str) -> str:
+    if capability.startswith("definitions."):
+        return f"Grant `{capability}` itself, without a scope"
+    return "Grant it in the scope `shared` or in a project"
+
+
+def place_of(scope: Scope | None, key: str | None) -> str:
+    """Return a place in words."""
+    place = "the whole tenant" if scope is None else f"`{scope}`"
+    return place if key in (None, EACH) else f"`{key}` in {place}"
 
 
 class ReadGrants(ReadEffect, frozen=True, kw_only=True, tag="read_grants"):
@@ -73,17 +274,49 @@ def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
         raise InvalidPolicy(
             f"{quote(effect.actor)} is not a pattern: no actor has that name", hint="Name each actor, or * for all"
         )
-    if effect.rule.scope is not None and effect.rule.scope.tenant != effect.scope.tenant:
-        raise InvalidPolicy("a grant speaks about its own tenant", hint="Grant it in the other tenant")
-    if effect.rule.scope is not None and any(name == "*" for _, name in effect.rule.scope.parts):
-        raise InvalidPolicy(
-            f"`{effect.rule.scope}` is not a pattern: it names one memory",
-            hint="Name each scope, or leave the scope out to speak about all of them",
-        )
+    _check_rule(rows, effect.scope.tenant, effect.actor, effect.rule)
     granted = Grant(id=call.ids.new("grant"), tenant=effect.scope.tenant, actor=effect.actor, rule=effect.rule)
     rows.put(granted)
     bump_revision(rows, granted.tenant, epoch=True)
     return Outcome(granted, (_grant_note("grant", granted),))
+
+
+def _check_rule(rows: Reader, tenant: str, actor: str, rule: Rule) -> None:
+    """Raise InvalidPolicy for a rule that cannot be granted to an actor."""
+    if rule.scope is not None and rule.scope.tenant != tenant:
+        raise InvalidPolicy("a grant speaks about its own tenant", hint="Grant it in the other tenant")
+    if rule.scope is not None and any(name == "*" for _, name in rule.scope.parts):
+        raise InvalidPolicy(
+            f"`{rule.scope}` is not a pattern: it names one memory",
+            hint="Name each scope, or leave the scope out to speak about all of them",
+        )
+    if not actor.startswith(ROLE_ACTOR):
+        if rule.own:
+            raise InvalidPolicy("only the rules of a role are about one's own memory", hint="Name the scope instead")
+        if rule.role is not None and find_role(rule.role, grants := rows.scan(Grant, tenant)) is None:
+            raise unknown_role(rule.role, _role_names(grants))
+        return
+    name = check_role_name(actor.removeprefix(ROLE_ACTOR))
+    if rule.role is not None:
+        raise InvalidPolicy("a role does not have other roles", hint="Grant it their capabilities")
+    if name in BUILT_IN_ROLES and rule.level != "allow":
+        raise InvalidPolicy(
+            f"the built-in role {quote(name)} can be given more, not less", hint="Define a role of your own"
+        )
+
+
+def check_role_name(name: object) -> str:
+    """Return a name that a role can have, or raise InvalidPolicy."""
+    if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
+        raise InvalidPolicy(
+            f"{quote(name)} is not a name for a role",
+            hint="Use up to 64 lower-case letters a-z, digits, - and _, such as support",
+            value=name,
+        )
+    return name
+
+
+_ROLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
 
 
 class RevokeGrant(WriteEffect, frozen=True, kw_only=True, tag="revoke"):
@@ -98,16 +331,89 @@ def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]
     """Remove a grant, and raise the tenant's permission epoch."""
     for granted in rows.scan(Grant, effect.scope.tenant):
         if granted.id == effect.grant:
-            rows.remove(Grant, granted.tenant, granted.id)
+            note = _revoke(rows, granted)
             bump_revision(rows, granted.tenant, epoch=True)
-            return Outcome(granted, (_grant_note("revoke", granted),))
+            return Outcome(granted, (note,))
     raise NotFound(f"unknown grant {quote(effect.grant)}", hint=Hint("list", "permissions"))
+
+
+class ReadRoles(ReadEffect, frozen=True, kw_only=True, tag="read_roles"):
+    """Read the roles of a tenant."""
+
+    capability: ClassVar[str] = "permissions.read"
+
+
+@verb(ReadRoles)
+def read_roles(rows: Reader, effect: ReadRoles, call: Call) -> Outcome[list[Role]]:
+    """Return the built-in roles and those that were defined, oldest first."""
+    grants = rows.scan(Grant, effect.scope.tenant)
+    return Outcome([role for name in _role_names(grants) if (role := find_role(name, grants)) is not None])
+
+
+class DefineRole(WriteEffect, frozen=True, kw_only=True, tag="define_role"):
+    """Give a role these rules, in place of those that it has."""
+
+    capability: ClassVar[str] = "permissions.write"
+    role: str
+    rules: tuple[Rule, ...]
+
+
+@verb(DefineRole)
+def define_role(rows: Transaction, effect: DefineRole, call: Call) -> Outcome[Role]:
+    """Replace the grants of a role, and raise the tenant's permission epoch."""
+    tenant, name = effect.scope.tenant, check_role_name(effect.role)
+    if name in BUILT_IN_ROLES:
+        raise InvalidPolicy(
+            f"the role {quote(name)} is built in",
+            hint=f"Choose another name, or grant more to the actor {ROLE_ACTOR}{name}",
+        )
+    if not effect.rules:
+        raise InvalidPolicy("a role needs at least one rule", hint="Allow it a capability, such as memory.read")
+    notes = [_revoke(rows, grant) for grant in rows.scan(Grant, tenant) if grant.actor == f"{ROLE_ACTOR}{name}"]
+    for rule in dict.fromkeys(effect.rules):
+        _check_rule(rows, tenant, f"{ROLE_ACTOR}{name}", rule)
+        granted = Grant(id=call.ids.new("grant"), tenant=tenant, actor=f"{ROLE_ACTOR}{name}", rule=rule)
+        rows.put(granted)
+        notes.append(_grant_note("grant", granted))
+    bump_revision(rows, tenant, epoch=True)
+    note = Note(effect="define_role", resource=name, detail={"rules": len(effect.rules)})
+    return Outcome(Role(name=name, rules=tuple(dict.fromkeys(effect.rules))), (*notes, note))
+
+
+class DeleteRole(WriteEffect, frozen=True, kw_only=True, tag="delete_role"):
+    """Delete a role, and the grants that give it."""
+
+    capability: ClassVar[str] = "permissions.write"
+    role: str
+
+
+@verb(DeleteRole)
+def delete_role(rows: Transaction, effect: DeleteRole, call: Call) -> Outcome[Role]:
+    """Remove the grants of a role and those that give it; keys and tokens with it may do nothing from now on."""
+    tenant = effect.scope.tenant
+    grants = rows.scan(Grant, tenant)
+    role = find_role(effect.role, grants)
+    if role is None:
+        raise unknown_role(effect.role, _role_names(grants))
+    if role.built_in:
+        raise InvalidPolicy(f"the role {quote(role.name)} is built in", hint="It cannot be deleted")
+    named = (grant for grant in grants if grant.actor == f"{ROLE_ACTOR}{role.name}" or grant.rule.role == role.name)
+    notes = [_revoke(rows, grant) for grant in named]
+    bump_revision(rows, tenant, epoch=True)
+    return Outcome(role, (*notes, Note(effect="delete_role", resource=role.name)))
+
+
+def _revoke(rows: Transaction, grant: Grant) -> Note:
+    rows.remove(Grant, grant.tenant, grant.id)
+    return _grant_note("revoke", grant)
 
 
 def _grant_note(effect: str, granted: Grant) -> Note:
     rule = granted.rule
     where = rule.scope.path if rule.scope else ""
     detail = {"actor": granted.actor, "level": rule.level, "capability": rule.capability}
+    if rule.own:
+        detail["own"] = "true"
     return Note(effect=effect, scope=where, key=rule.path or None, resource=granted.id, detail=detail)
 
 

@@ -237,7 +237,7 @@ def restrict_to_user(
     common = [Scope.named(name, tenant=memory.tenant) for name in common_scopes(scopes)]
     if memory.actor == OWNER_ACTOR:
         actor = f"user:{user}" if agent is None else f"agent:{agent}"
-        memory = memory.acting_as(actor, policy=_policy_in([own], capabilities), shares=capabilities)
+        memory = memory.acting_as(actor, role="reader" if read_only else "member", own=(own,))
     return memory.narrowed(_policy_in([own, *common], capabilities)).through(DOOR)
 
 

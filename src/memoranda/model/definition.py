@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
@@ -60,6 +60,60 @@ class Definition(Result, frozen=True, kw_only=True):
     def applies_to(self, scope: Scope) -> bool:
         """Return whether a fact in this scope, keyed by the slug, is a record of this definition."""
         return self.tenant == scope.tenant and scope.shape == SHAPES[self.scope]
+
+
+OnStale = Literal["refuse", "keep"]
+"""What a changed schema does with records that do not fit it: refuse the change, or keep them as they are."""
+ON_STALE: tuple[OnStale, ...] = ("refuse", "keep")
+
+
+class StaleRecord(Result, frozen=True, kw_only=True):
+    """A record that does not fit a schema: where it is, and its first error."""
+
+    scope: str
+    key: str
+    version: int
+    path: str
+    """The place in the value, such as `$.cone`."""
+    message: str
+    already: bool = False
+    """Whether it does not fit the present schema either."""
+
+
+class Migration(Result, frozen=True, kw_only=True):
+    """What a migration makes of one record: its new value, or why there is none."""
+
+    scope: str
+    key: str
+    before: Any
+    after: Any = None
+    error: str | None = None
+
+
+class SchemaCheck(Result, frozen=True, kw_only=True):
+    """How the records of a definition fit its schema, or one that it could get; nothing was changed."""
+
+    _list: ClassVar[str] = "records"
+    _columns: ClassVar[tuple[str, ...]] = ("scope", "path", "message")
+
+    definition: str
+    """The id of the definition."""
+    slug: str
+    checked: int
+    """The number of records that were compared."""
+    count: int
+    """The number of records that do not fit."""
+    already: int = 0
+    """Of those, the number that do not fit the present schema either."""
+    records: tuple[StaleRecord, ...] = ()
+    """The first of them, by scope; none for a caller who may not read them."""
+    migrations: tuple[Migration, ...] = ()
+    """What a migration would make of the first of them."""
+
+    @property
+    def breaks(self) -> int:
+        """The number of records that fit now and no longer would."""
+        return self.count - self.already
 
 
 def plain_text(value: Any, schema: Any = None, descriptions: list[str] | None = None) -> str:

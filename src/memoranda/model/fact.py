@@ -53,6 +53,8 @@ class Fact(Result, frozen=True, gc=False, kw_only=True):
     expires_at: datetime | None = None
     domain: str | None = None
     origin: Origin = Origin()
+    misfit: str | msgspec.UnsetType = msgspec.UNSET
+    """Why a record does not fit the schema of its definition; unset where it fits, or was not compared."""
 
     def active_at(self, moment: datetime) -> bool:
         """Return whether the fact is active: only strictly before its expiry."""

@@ -38,6 +38,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of search indexes in memory; the least recently used one is dropped first."""
     schema_bytes: int = 262_144
     """Bytes of one definition's schema."""
+    migration: int = 10_000
+    """Records that are migrated together with a change of their schema, in one transaction."""
     import_bytes: int = 1_073_741_824
     """Bytes of one import."""
 

@@ -16,7 +16,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Scope):
         return value.path
     if isinstance(value, Grant):
-        return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **_fields(value.rule)}
+        rule = _fields(value.rule)
+        own = {"own": True} if rule.pop("own") else {}  # which only rules of roles have
+        return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **rule, **own}
     if isinstance(value, Effect):
         # `echo` is returned to the caller and is not part of the pending effect.
         fields = _fields(value).items()
@@ -34,4 +36,5 @@ def plain(value: Any) -> Any:
 
 
 def _fields(value: msgspec.Struct) -> dict[str, Any]:
-    return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    return {name: plain(field) for name, field in fields if field is not msgspec.UNSET}

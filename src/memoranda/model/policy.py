@@ -12,6 +12,7 @@ from memoranda.errors import Hint, InvalidPolicy
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.limits import check_count
 from memoranda.model.names import check_key, lies_under
+from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
@@ -25,7 +26,9 @@ CAPABILITIES = {
     "collections.read": "see the collections and how much is in them",
     "collections.write": "re-embed and delete collections",
     "definitions.read": "read definitions",
-    "definitions.write": "create, change and delete definitions",
+    "definitions.write.create": "create definitions",
+    "definitions.write.update": "change definitions; their records follow a changed slug",
+    "definitions.write.delete": "delete definitions, and their records",
     "ledger.read": "read and verify the ledger",
     "permissions.read": "read grants",
     "permissions.write": "grant and revoke",
@@ -35,6 +38,13 @@ CAPABILITIES = {
     "runs.write": "run machines",
     "upkeep": "sweep expired memory, look for damage, rewrite storage",
 }
+
+ROLE_CAPABILITY = "roles."
+"""How the capability that gives an actor a role begins: `roles.support` is everything that this role allows."""
+ROLE_ACTOR = "role:"
+"""How the actor begins whose grants make up a role: `role:support`."""
+EACH = "\x00"
+"""As the key of a demand: each item of a list is decided by itself, so a rule about one does not decide them all."""
 
 Level = Literal["allow", "approve", "deny"]
 Access = Literal["read", "write", "readwrite", "none"]
@@ -67,7 +77,8 @@ def _lies_in(scope: Scope | None, place: Scope) -> bool:
 class Rule(msgspec.Struct, frozen=True):
     """One sentence of a policy: a level for a capability, everywhere or below a scope and a key.
 
-    A rule about the shared scope is about that scope alone; one without a scope is about the whole tenant.
+    A rule about the shared scope is about that scope alone; one without a scope is about the whole tenant. With `own`,
+    which only the rules of a role have, it is about the memory of the user who has the role.
 
     >>> rule = Rule("allow", "memory.read", Scope.of(user="ada"), "profile")
     >>> rule.matches("memory.read", Scope.of(user="ada"), "profile.language")
@@ -78,19 +89,33 @@ class Rule(msgspec.Struct, frozen=True):
     capability: str
     scope: Scope | None = None
     path: str = ""
+    own: bool = False
 
     def __post_init__(self) -> None:
         """Raise InvalidPolicy for an unknown level or capability: a rule that never matches protects nothing."""
         if self.level not in LEVELS:
             raise InvalidPolicy(f"{quote(self.level)} is not a level", hint=f"Levels are {', '.join(LEVELS)}")
-        if not any(covers(self.capability, capability) for capability in CAPABILITIES):
+        if self.role is not None:
+            if self.level != "allow" or self.scope is not None or self.path or self.own:
+                raise InvalidPolicy("a role is given as a whole", hint="Leave out the level, scope and path")
+        elif not any(covers(self.capability, capability) for capability in CAPABILITIES):
             raise InvalidPolicy(
                 f"{quote(self.capability)} is not a capability", hint=f"Capabilities are {', '.join(CAPABILITIES)}"
             )
+        if self.own and self.scope is not None:
+            raise InvalidPolicy("a rule about a user's own memory names no scope", hint="Leave out the scope, or `own`")
         if not isinstance(cast(object, self.scope), Scope | None):
             raise InvalidPolicy(f"{quote(self.scope)} is not a scope", hint=Hint("python", "Pass Scope.of(user=…)"))
         if self.path != "":
             _check_path(self.path)
+
+    @property
+    def role(self) -> str | None:
+        """The role that it gives, if it gives one."""
+        capability = cast(object, self.capability)
+        if not isinstance(capability, str) or not capability.startswith(ROLE_CAPABILITY):
+            return None
+        return capability.removeprefix(ROLE_CAPABILITY)
 
     def matches(self, capability: str, scope: Scope | None, key: str | None) -> bool:
         """Return whether the rule applies to this capability at this place."""
@@ -103,8 +128,12 @@ class Rule(msgspec.Struct, frozen=True):
         erasure): it would pass over the denied place. An allowance below a key never covers such an effect.
         """
         wide = self.level != "allow"
+        if self.own:
+            return False  # a role's rule counts only where it was made one about a user's memory
         if self.scope is not None and not _lies_in(scope, self.scope):
             return wide and (scope is None or scope.covers(self.scope))
+        if self.path and key == EACH:
+            return not wide
         if self.path and not (key is not None and lies_under(key, self.path)):
             return wide and (key is None or lies_under(self.path, key))
         return True
@@ -178,7 +207,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _rules_about(self, capability: str) -> tuple[Rule, ...]:
         about = self._about.get(capability)
         if about is None:
-            about = tuple(rule for rule in self.rules if covers(rule.capability, capability))
+            about = tuple(rule for rule in self.rules if covers(rule.capability, capability) and not rule.own)
             self._about[capability] = about
         return about
 
@@ -223,3 +252,25 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     actor: str
     rule: Rule
+
+
+class Role(Result, frozen=True, kw_only=True):
+    """A named set of rules, for API keys, signed tokens and users."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    built_in: bool = False
+
+
+def _role(name: str, own: tuple[str, ...], everywhere: tuple[str, ...]) -> Role:
+    rules = (*(Rule("allow", one, own=True) for one in own), *(Rule("allow", one) for one in everywhere))
+    return Role(name=name, rules=rules, built_in=True)
+
+
+_READS = ("memory.read", "collections.read", "runs.read")
+BUILT_IN_ROLES = {
+    "admin": _role("admin", (), ("*",)),
+    "member": _role("member", (*_READS, "memory.write", "runs.write"), ("definitions.read",)),
+    "reader": _role("reader", _READS, ("definitions.read",)),
+}
+"""The roles that every tenant has."""

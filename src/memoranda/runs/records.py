@@ -9,6 +9,7 @@ prompt.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -53,7 +54,9 @@ _SHOWN = 5
 """Maximum number of names in a message."""
 
 OnInvalid = Literal["raise", "skip"]
-"""What to do with a stored record that its definition rejects: raise an error, or leave it out."""
+"""What to do with a record that a program names and its definition rejects: raise an error, or leave it out."""
+
+_log = logging.getLogger(__name__)
 
 
 class BlockBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +108,7 @@ class WorkingMemory:
         self.definitions = definitions
         """The definitions that this run knows, by slug."""
         self.skipped: tuple[SchemaViolation, ...] = ()
-        """Why stored records were left out, with `on_invalid="skip"`."""
+        """Why stored records were left out: those that the program does not name, and with `on_invalid="skip"` all."""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -271,6 +274,9 @@ def load_memory(
 ) -> WorkingMemory:
     """Return the working memory of a run: the records of all global definitions and of those named, and its blocks.
 
+    A record that does not fit its definition is left out with a warning. With `on_invalid="raise"`, one of a definition
+    that is named is an error.
+
     >>> import memoranda
     >>> with memoranda.open(":memory:") as memory:
     ...     schema = {"type": "object", "properties": {"size": {"type": "integer"}}}
@@ -304,7 +310,8 @@ def load_memory(
     # A closure without a reference to the WorkingMemory: collecting a cycle with two hundred records is a long pause.
     def read() -> _Read:
         facts = _read_facts(memory, home, chosen, places, named, [one.place(home) for one in texts.values()])
-        records, skipped = _validate(chosen, (fact for fact in facts if not is_block(fact.scope, fact.key)), on_invalid)
+        strict = {id.lower() for id in named} if on_invalid == "raise" else set[str]()
+        records, skipped = _validate(chosen, (fact for fact in facts if not is_block(fact.scope, fact.key)), strict)
         return [*records, *(fact for fact in facts if is_block(fact.scope, fact.key))], skipped
 
     working = WorkingMemory(memory, home, chosen, places, texts, read)
@@ -376,8 +383,8 @@ def _read_facts(
     return [fact for fact in found if fact is not None]
 
 
-def _validate(definitions: Mapping[str, Definition], facts: Iterable[Fact], on_invalid: OnInvalid) -> _Read:
-    """Return the records that fit their definitions, and why others are left out."""
+def _validate(definitions: Mapping[str, Definition], facts: Iterable[Fact], strict: Collection[str]) -> _Read:
+    """Return the records that fit their definitions, and why others are left out; raise for those of `strict` ids."""
     accepted: list[Fact] = []
     skipped: list[SchemaViolation] = []
     for fact in facts:
@@ -386,8 +393,10 @@ def _validate(definitions: Mapping[str, Definition], facts: Iterable[Fact], on_i
             value = contract_of(definition).accept(fact.value)
         except SchemaViolation as error:
             refusal = _invalid(definition, fact, error)
-            if on_invalid == "raise":
+            if definition.id in strict:
                 raise refusal from None
+            # Not the message, which quotes the value.
+            _log.warning("the record %s in %s does not fit its definition and is left out", fact.key, fact.scope)
             skipped.append(refusal)
         else:
             accepted.append(fact if value is fact.value else msgspec.structs.replace(fact, value=value))

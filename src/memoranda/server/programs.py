@@ -24,7 +24,6 @@ from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs.program import PROGRAM_WORDS, RecordedProgram
-from memoranda.server.auth.keys import Role
 from memoranda.server.auth.principals import Access, Principal, handle_for
 from memoranda.server.chat_agents import CHAT_FILE, read_chat_agents
 from memoranda.server.settings import Settings
@@ -41,8 +40,7 @@ ACTIONS_FILE = "actions.py"
 TOOLS_FILE = "tools.py"
 """The file in the agent folder whose functions are tools."""
 
-_READ, _WRITE = Rule("allow", "runs.read"), Rule("allow", "runs.write")
-_RUN: dict[Role, tuple[Rule, ...]] = {"reader": (_READ,), "member": (_READ, _WRITE)}
+_RUN = tuple((capability, Rule("allow", capability)) for capability in ("runs.read", "runs.write"))
 """Permissions for run records, which are in the scope of the tenant. `Programs` checks who owns each run."""
 _CACHED_SESSIONS = 64
 """Number of sessions whose agent stays cached on the handle of its caller."""
@@ -110,7 +108,7 @@ class Programs:
 
     def handle(self, principal: Principal) -> Memory:
         """Return the handle that programs of a caller run on: the caller's own, plus permission to record runs."""
-        return handle_for(self._memory, principal, also=_RUN.get(principal.role, ()))
+        return handle_for(self._memory, principal, also=_RUN)
 
     def _programs_for(self, language: Language, handle: Memory) -> dict[str, AnyRecordedProgram]:
         # A called program runs on the handle that it was loaded with, so all of them are moved to the caller's.
@@ -160,7 +158,7 @@ def load_programs(settings: Settings, memory: Memory) -> Programs:
         if not file.name.endswith((".tests.yaml", ".tests.yml"))
     ]
     machines = [memoranda.mashin.load(file, memory=memory) for file in _files(settings.machines, "machines", ".mashin")]
-    workflows = [memoranda.workflow.load(file, memory=memory, actions=actions, egress=egress) for file in flows]
+    workflows = [_workflow(file, settings, memory=memory, actions=actions, egress=egress) for file in flows]
     chat_agents = _chat_agents(settings.agents)
     files = _files(settings.agents, "agents", ".abl")
     tools = _module_in(settings.agents, TOOLS_FILE, "tools")
@@ -171,6 +169,11 @@ def load_programs(settings: Settings, memory: Memory) -> Programs:
     return Programs(
         memory, machines=machines, workflows=workflows, chat_agents=chat_agents, agents=agents, actions=actions
     )
+
+
+def _workflow(file: Path, settings: Settings, **options: Any) -> workflow.Workflow:
+    behaviour = memoranda.workflow.Behaviour(on_invalid=settings.on_invalid)
+    return memoranda.workflow.load(file, behaviour=behaviour, **options)
 
 
 def _chat_agents(folder: str) -> list[chat.Agent]:

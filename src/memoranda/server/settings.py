@@ -91,6 +91,8 @@ class Settings:
     """The folder with machines."""
     workflows: str = ""
     """The folder with workflows."""
+    on_invalid: Literal["raise", "skip"] = "raise"
+    """What a workflow does about a record that it names and that does not fit its definition: not start, or skip it."""
     egress_allow: tuple[str, ...] = ()
     """Hosts, addresses and networks that programs may reach besides the public internet, such as `10.1.0.0/16`."""
 
@@ -110,6 +112,8 @@ class Settings:
         _check_range("wrong_keys", self.wrong_keys, 0, 1_000_000)
         _check_range("burst", self.burst, 1, 1_000_000_000)
         egress_policy(self.egress_allow)
+        if self.on_invalid not in ("raise", "skip"):
+            raise UsageError(f"{quote(self.on_invalid)} is not a valid `on_invalid`", hint="Set it to raise or skip")
         if self.log_level not in LOG_LEVELS:
             raise UsageError(f"{quote(self.log_level)} is not a log level", hint=f"Levels are {', '.join(LOG_LEVELS)}")
 

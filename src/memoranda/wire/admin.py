@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
@@ -11,18 +10,17 @@ from memoranda.model.event import Event as Event
 from memoranda.model.event import Verification as Verification
 from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
+from memoranda.model.policy import Role as StoredRole
 from memoranda.model.transfer import Imported as Imported
 from memoranda.wire.codec import plain
-
-Role = Literal["admin", "member", "reader"]
-"""The role of a key."""
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key to create."""
 
     user: str
-    role: Role = "member"
+    role: str = "member"
+    """`admin`, `member`, `reader`, or a role that was defined."""
     allow: list[str] = []
     """Capabilities that it is restricted to; empty for all those of its role."""
     expires: str | int | None = None
@@ -42,7 +40,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant: str
     user: str
-    role: Role
+    role: str
     allow: list[str] = []
     label: str = ""
     created_at: datetime
@@ -80,6 +78,8 @@ class NewGrant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Apply only at and below this scope of the tenant, such as `project:atlas`; `shared` is the shared scope alone."""
     path: str = ""
     """Apply only at and below this key."""
+    own: bool = False
+    """Of a role: apply in the memory of the user who has it."""
 
 
 class Grant(NewGrant, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -94,6 +94,46 @@ class Grants(msgspec.Struct, frozen=True, kw_only=True):
 
     grants: list[Grant]
     next: str | None = None
+
+
+class RoleRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule of a role, as a grant has one."""
+
+    capability: str
+    level: Level = "allow"
+    scope: str | None = None
+    path: str = ""
+    own: bool = False
+
+
+class DefineRole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a role may do, in place of what it could before."""
+
+    allow: list[str] = []
+    """Capabilities in the whole tenant."""
+    own: list[str] = []
+    """Capabilities in the memory of the user who has the role."""
+    rules: list[RoleRule] = []
+    """Other rules."""
+
+
+class Role(msgspec.Struct, frozen=True, kw_only=True):
+    """A named set of rules, for keys, tokens and users."""
+
+    name: str
+    rules: list[RoleRule]
+    built_in: bool = False
+
+
+class Roles(msgspec.Struct, frozen=True, kw_only=True):
+    """The built-in roles and those that were defined."""
+
+    roles: list[Role]
+
+
+def role_json(role: StoredRole) -> Role:
+    """Return a role as its wire type."""
+    return msgspec.convert(plain(role), Role)
 
 
 def grant_json(grant: StoredGrant) -> Grant:

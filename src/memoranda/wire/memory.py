@@ -15,7 +15,8 @@ from memoranda.model.block import BlockType as BlockType
 from memoranda.model.context import Context as BuiltContext
 from memoranda.model.context import ContextKind, Omitted
 from memoranda.model.definition import Definition as Definition
-from memoranda.model.definition import Mode
+from memoranda.model.definition import Mode, OnStale
+from memoranda.model.definition import SchemaCheck as SchemaCheck
 from memoranda.model.entry import KINDS, MODES, NOTES, Kind, Why, check_mode, check_threshold
 from memoranda.model.entry import Entry as StoredEntry
 from memoranda.model.entry import Forgotten as Forgotten
@@ -113,6 +114,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     domain: str | None = None
     origin: Origin = Origin()
+    misfit: str | msgspec.UnsetType = msgspec.UNSET
+    """Why a record does not fit the schema of its definition; left out where it fits."""
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +175,7 @@ def fact_json(fact: StoredFact) -> Fact:
         expires_at=fact.expires_at,
         domain=fact.domain,
         origin=fact.origin,
+        misfit=fact.misfit,
     )
 
 
@@ -249,6 +253,10 @@ class ChangeDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     scope: str | msgspec.UnsetType = msgspec.UNSET
     ttl: str | int | msgspec.UnsetType | None = msgspec.UNSET
     mode: Mode | msgspec.UnsetType = msgspec.UNSET
+    stale: OnStale = "refuse"
+    """What to do if records would no longer fit: refuse the change, or keep them as they are."""
+    migrate: str | None = None
+    """A JSONata expression that makes the new value of a record that would no longer fit, from its `$record`."""
 
 
 class Definitions(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memoranda.workflow.actions.base import Action, Call, action
     from memoranda.workflow.behaviour import Behaviour
+    from memoranda.workflow.expressions import migration
     from memoranda.workflow.jsonata import UNDEFINED, evaluate
     from memoranda.workflow.loader import check, find, load, parse, resume
     from memoranda.workflow.run import Run
@@ -49,6 +50,7 @@ __all__ = [
     "evaluate",
     "find",
     "load",
+    "migration",
     "parse",
     "resume",
 ]
@@ -56,6 +58,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loader"),
     **dict.fromkeys(("UNDEFINED", "evaluate"), "jsonata"),
+    "migration": "expressions",
     **dict.fromkeys(("Action", "Call", "action"), "actions.base"),
     "Behaviour": "behaviour",
     "Run": "run",

@@ -23,7 +23,10 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     on_invalid: OnInvalid = "raise"
-    """What to do with a stored record that its definition rejects: refuse to start (`raise`), or leave it out."""
+    """What to do with a record that the workflow names and its definition rejects: not start, or leave it out.
+
+    Records of other definitions that do not fit are always left out, with a warning.
+    """
     steps: int = 100_000
     """Maximum number of tasks in one run, counting every pass of a loop."""
     passes: int = 10_000

@@ -19,6 +19,23 @@ from memoranda.workflow.parser import PathDiagnostics
 _AS_TEXT = "A text that begins with `=` is an expression; as text, write it `='…'`"
 
 
+def migration(text: str) -> Callable[[Any], Any]:
+    """Return the function of an expression that makes the new value of a `$record` from its present one.
+
+    >>> migration('$merge([$record, {"cone": $number($record.cone)}])')({"cone": "6", "gas": True})
+    {'cone': 6, 'gas': True}
+    """
+    program = compile(text.strip().removeprefix("="))
+
+    def migrate(value: Any) -> Any:
+        changed = program.evaluate({"record": value})
+        if changed is UNDEFINED:
+            raise EvaluationFailed("the expression has no value for this record", hint="Return the whole new record")
+        return changed
+
+    return migrate
+
+
 class Programs:
     """Compiles the expressions of a document on first use, and caches them by their position."""
 

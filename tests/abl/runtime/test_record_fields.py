@@ -366,7 +366,7 @@ def test_a_stored_value_that_no_longer_fits_is_not_quoted_in_the_trace(load: Any
     memory.definitions.create(name="Profile", slug="profile", schema=schema)
     memory.scope(user="ada").set("profile", {"pin": "4711-0815"})
     schema["properties"]["pin"] = {"type": "string", "pattern": "^x"}
-    memory.definitions.update("profile", schema=schema)
+    memory.definitions.update("profile", schema=schema, stale="keep")
     declared = "    - user.profile.name\n    - user.profile.pin\n      SENSITIVE: true"
     turn = desk(load, declared, "    SET: user.profile.name = input").start(user="ada").say("Ada")
     assert about(turn, "refused") == ["user.profile.name"]

@@ -11,12 +11,12 @@ import pytest
 
 import memoranda
 from memoranda import Scope, Unauthenticated, UsageError
-from memoranda.model.policy import CAPABILITIES
+from memoranda.governance.permissions import Membership, policy_of_role
+from memoranda.model.policy import CAPABILITIES, Policy
 from memoranda.server.app import create_app
 from memoranda.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
-from memoranda.server.auth.principals import OPEN_PATHS, Principal, attempt_counter, authenticate, policy_of
+from memoranda.server.auth.principals import OPEN_PATHS, Principal, attempt_counter, authenticate
 from memoranda.server.settings import Settings
-from memoranda.wire.admin import Role
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
 
@@ -192,8 +192,13 @@ def test_no_log_and_no_answer_and_no_ledger_holds_a_token(site):
 MINE, TENANT = Scope.of(tenant="orchard", user="pippin"), Scope(tenant="orchard")
 
 
+def policy_of(role: str, *also: Scope) -> Policy:
+    scope = Principal(tenant="orchard", user="pippin", role=role, key_id="k").scope
+    return policy_of_role(Membership(role, (scope, *also)))
+
+
 def allowed(role: Any, scope: Scope) -> set[str]:
-    policy = policy_of(Principal(tenant="orchard", user="pippin", role=role, key_id="k"))
+    policy = policy_of(role)
     return {name for name in CAPABILITIES if policy.levels(name, scope, None) == {"allow"}}
 
 
@@ -218,9 +223,8 @@ def test_roles_reach_what_they_may():
 
 def test_a_scope_that_was_shown_to_be_the_callers_is_reached_as_far_as_the_role_goes():
     shown, other = Scope.of(tenant="orchard", session="s1"), Scope.of(tenant="orchard", session="s2")
-    roles: tuple[tuple[Role, bool], ...] = (("reader", False), ("member", True))
-    for role, writes in roles:
-        policy = policy_of(Principal(tenant="orchard", user="pippin", role=role, key_id="k"), shown)
+    for role, writes in (("reader", False), ("member", True)):
+        policy = policy_of(role, shown)
         assert policy.levels("memory.read", shown, None) == {"allow"}
         assert bool(policy.levels("memory.write", shown, None)) is writes
         assert not policy.levels("memory.read", other, None)
@@ -258,6 +262,9 @@ ROUTES = [
     ("GET", "/approvals", None, "admin"),
     ("GET", "/permissions", None, "admin"),
     ("POST", "/permissions", {"actor": "agent:press", "capability": "memory.read"}, "admin"),
+    ("GET", "/roles", None, "admin"),
+    ("PUT", "/roles/forged", {"allow": ["*"]}, "admin"),
+    ("DELETE", "/roles/forged", None, "admin"),
     ("GET", "/keys", None, "admin"),
     ("POST", "/keys", {"user": "idared"}, "admin"),
     ("POST", "/sweep", None, "admin"),

@@ -64,7 +64,7 @@ def test_a_signed_token_reaches_what_its_claims_say(signing):
         lambda: signed(aud="else"),
         lambda: signed(tenant=SYSTEM_TENANT, role="admin"),
         lambda: signed(tenant=...),
-        lambda: signed(role="owner"),
+        lambda: signed(role="Owner"),
         lambda: signed(sub="pip\u200bpin"),
         lambda: signed(key="x" * 40),
         lambda: signed()[:-3],
@@ -183,3 +183,12 @@ def test_a_key_server_that_drips_holds_up_nobody_else(start_site):
 def test_signed_tokens_are_refused_where_they_are_off(site):
     assert site.call(signed(), "GET", "/memory/facts").status_code == 401
     assert site.call(site.token("pippin"), "GET", "/memory/facts").status_code == 200
+
+
+def test_a_token_names_a_role_that_was_defined(signing):
+    unknown = signing.call(signed(role="support"), "GET", "/memory/facts")
+    assert (unknown.status_code, "the role `support` does not exist" in unknown.json()["detail"]) == (403, True)
+    signing.call(signed(role="admin"), "PUT", "/roles/support", json={"own": ["memory.read"]})
+    assert signing.call(signed(role="support"), "GET", "/memory/facts").status_code == 200
+    assert signing.call(signed(role="support"), "PUT", "/memory/facts/b", json={"value": 1}).status_code == 403
+    assert "Did you mean `support`" in signing.call(signed(role="suport"), "GET", "/memory/facts").json()["hint"]

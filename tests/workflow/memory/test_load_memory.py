@@ -214,25 +214,31 @@ def test_a_record_whose_definition_moved_to_another_scope_is_out_of_sight(
 
 
 def test_t16_a_stored_record_that_no_longer_fits_is_refused_with_its_slug_and_id(
-    memory: Memory, define: Define, load: Load
+    memory: Memory, define: Define, load: Load, caplog: pytest.LogCaptureFixture
 ) -> None:
     define("tally", schema={"type": "object", "properties": {"n": {}}})
     define("other")
     load().write({"tally": {"n": "many"}, "other": {"n": 1}})
     kept = memory.scope(user="ada").get("tally")
     assert kept is not None
-    changed = memory.definitions.update("tally", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+    stricter = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    changed = memory.definitions.update("tally", schema=stricter, stale="keep")
     with pytest.raises(SchemaViolation) as caught:
-        load()
+        load(changed)
     assert "tally" in str(caught.value) and kept.id in str(caught.value)
     error = caught.value
     assert (error.slug, error.id, error.definition, error.path) == ("tally", kept.id, changed.id, "$.n")
 
-    working = load(on_invalid="skip")
-    assert working.values == {"other": {"n": 1}}
-    assert [(one.slug, one.id) for one in working.skipped] == [("tally", kept.id)]
+    for options in ({"on_invalid": "skip"}, {}):
+        # A program that does not name the definition goes on without its record, whatever `on_invalid` says.
+        working = load(*([changed] if options else []), **options)
+        assert working.values == {"other": {"n": 1}}
+        assert [(one.slug, one.id) for one in working.skipped] == [("tally", kept.id)]
+    with caplog.at_level("WARNING"):
+        load()
+    assert "tally" in caplog.text and "many" not in caplog.text
     working.write({"tally": {"n": 5}})
-    assert load().values == {"tally": {"n": 5}, "other": {"n": 1}}
+    assert load(changed).values == {"tally": {"n": 5}, "other": {"n": 1}}
     assert load().skipped == ()
 
 

@@ -73,7 +73,7 @@ def test_who_may_not_read_a_record_does_not_see_what_was_merged_into(
     assert load().values == {"singer": whole}
     reader = load_memory(memory.acting_as("clerk", policy=Policy.of(allow=("memory", "definitions.read"))), owner="ada")
     assert reader.write({"singer": {}}) == reader.values == {"singer": whole}
-    memory.definitions.update("singer", schema={**SINGER, "maxProperties": 3})
+    memory.definitions.update("singer", schema={**SINGER, "maxProperties": 3}, stale="keep")
     for one, told in ((working, False), (reader, True)):
         with pytest.raises(SchemaViolation) as refused:
             one.write({"singer": {"pieces": []}})
@@ -159,3 +159,19 @@ def test_merges_of_several_processes_lose_nothing(tmp_path: Path, run_child: Any
         kept = load_memory(memory, owner="ada").values["scores"]
         assert kept == {f"{number}-{turn}": turn for number in range(3) for turn in range(25)}
         assert all(finding.ok for finding in memory.inspect())
+
+
+def test_a_merge_repairs_a_record_that_does_not_fit_if_what_it_gives_fits(
+    memory: Memory, define: Define, load: Load
+) -> None:
+    parts = {"name": {"type": "string"}, "age": {}}
+    singer = define("singer", schema={"type": "object", "properties": parts, "x-mode": "merge"})
+    load(singer).write({"singer": {"name": "Ida", "age": "ten"}})
+    stricter = {"type": "object", "properties": {**parts, "age": {"type": "integer"}}, "x-mode": "merge"}
+    memory.definitions.update(singer.id, schema=stricter, stale="keep")
+    working = load(singer, on_invalid="skip")
+    assert working.values == {}
+    with pytest.raises(SchemaViolation):
+        working.write({"singer": {"name": "Ada"}})
+    assert working.write({"singer": {"age": 10}}) == {"singer": {"name": "Ida", "age": 10}}
+    assert load(singer).values == {"singer": {"name": "Ida", "age": 10}}

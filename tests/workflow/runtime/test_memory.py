@@ -235,7 +235,7 @@ def test_a_record_that_was_spoilt_during_a_pause_is_refused_and_the_run_waits_on
     run = flow.run(owner="mira", thread="t1")
     spoilt = next(one for one in memory.definitions.list() if one.slug == "global_note")
     tight = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 9}}, "required": ["n"]}
-    memory.definitions.update(spoilt.id, schema=tight)
+    memory.definitions.update(spoilt.id, schema=tight, stale="keep")
     with pytest.raises(SchemaViolation):
         flow.find(run.id).deliver(1)
     assert flow.find(run.id).status == "waiting"

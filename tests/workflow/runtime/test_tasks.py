@@ -282,23 +282,27 @@ def test_a_stored_record_that_no_longer_fits_is_refused_or_skipped(
 ) -> None:
     bad, good = define("bad"), define("good")
     text = """
-    defs: {look: {kind: task, action: note, inputs: {seen: "=$context.memory"}}}
+    defs:
+      look: {kind: task, action: note, inputs: {seen: "=$context.memory"}}
+      %s
     flow: [{do: look}]
     """
+    named = text % f"bad: {{kind: memory, settings: {{definition_id: {bad.id}}}}}"
     owner = memory.scope(user="mira")
     owner.set("bad", {"n": 1})
     owner.set("good", {"n": 2})
-    assert load(text).run(owner="mira").check().outputs["look"]["seen"] == {"bad": {"n": 1}, "good": {"n": 2}}
+    assert load(named).run(owner="mira").check().outputs["look"]["seen"] == {"bad": {"n": 1}, "good": {"n": 2}}
     tighter = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 5}}, "required": ["n"]}
-    memory.definitions.update(bad.id, schema=tighter)
+    memory.definitions.update(bad.id, schema=tighter, stale="keep")
     runs = len(memory.runs.list())
     with pytest.raises(SchemaViolation) as caught:
-        load(text).run(owner="mira")
+        load(named).run(owner="mira")
     assert "bad" in (caught.value.slug, *str(caught.value).split("`"))
     assert len(memory.runs.list()) == runs
-    lenient = load(text, behaviour=Behaviour(on_invalid="skip")).run(owner="mira").check()
-    assert lenient.outputs["look"]["seen"] == {good.slug: {"n": 2}}
-    assert "bad" in str(lenient.events[0].detail)
+    for lenient in (load(named, behaviour=Behaviour(on_invalid="skip")), load(text % "")):
+        run = lenient.run(owner="mira").check()
+        assert run.outputs["look"]["seen"] == {good.slug: {"n": 2}}
+        assert "bad" in str(run.events[0].detail)
 
 
 # failures

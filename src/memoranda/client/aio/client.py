@@ -29,6 +29,7 @@ from memoranda.client.aio.tenant import (
     AsyncLedgerCalls,
     AsyncMachineCalls,
     AsyncPermissionCalls,
+    AsyncRoleCalls,
     AsyncRunCalls,
     AsyncSessionCalls,
     AsyncWorkflowCalls,
@@ -160,6 +161,7 @@ class AsyncClient(AsyncCalls):
         self.ledger = AsyncLedgerCalls(self._connection)
         self.approvals = AsyncApprovalCalls(self._connection)
         self.permissions = AsyncPermissionCalls(self._connection)
+        self.roles = AsyncRoleCalls(self._connection)
         self.keys = AsyncKeyCalls(self._connection)
 
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:

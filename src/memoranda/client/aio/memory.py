@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 from memoranda.client.aio.connection import AsyncCalls, AsyncConnection
 from memoranda.client.requests import (
@@ -26,7 +26,7 @@ from memoranda.client.requests import (
 )
 from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.model.clock import Duration
-from memoranda.model.definition import Mode
+from memoranda.model.definition import Mode, OnStale
 from memoranda.model.entry import NOTES, Kind, check_kinds
 from memoranda.model.entry import Mode as SearchMode
 from memoranda.model.text import quote
@@ -55,6 +55,7 @@ from memoranda.wire.memory import (
     Removed,
     Restored,
     Revision,
+    SchemaCheck,
     Superseded,
     Written,
 )
@@ -418,6 +419,7 @@ class AsyncDefinitionCalls(AsyncCalls):
         """Return a definition by its id or slug; raise NotFound if there is none."""
         return await self._get(Definition, *_DEFINITIONS, definition)
 
+    @overload
     async def update(
         self,
         definition: str,
@@ -429,12 +431,62 @@ class AsyncDefinitionCalls(AsyncCalls):
         ttl: Duration | None = None,
         clear_ttl: bool = False,
         mode: Mode | None = None,
-    ) -> Definition:
-        """Change the given fields; `clear_ttl` makes future records permanent. A new slug renames the records."""
-        asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode)
+        stale: OnStale = "refuse",
+        migrate: str | None = None,
+        check: Literal[False] = False,
+    ) -> Definition: ...
+
+    @overload
+    async def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: Mode | None = None,
+        stale: OnStale = "refuse",
+        migrate: str | None = None,
+        check: Literal[True],
+    ) -> SchemaCheck: ...
+
+    async def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: Mode | None = None,
+        stale: OnStale = "refuse",
+        migrate: str | None = None,
+        check: bool = False,
+    ) -> Definition | SchemaCheck:
+        """Change the given fields; `clear_ttl` makes future records permanent. A new slug renames the records.
+
+        A schema that records would no longer fit is refused with StaleRecords, unless they are kept (`stale="keep"`) or
+        migrated: `migrate` is a JSONata expression that makes the new value from its `$record`. `check=True` changes
+        nothing and says which records these are.
+        """
+        asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode, migrate=migrate)
         if ttl is not None or clear_ttl:
             asked["ttl"] = seconds(ttl)
-        return await self._call(Definition, "PATCH", *_DEFINITIONS, definition, body=body(**asked))
+        if stale != "refuse":
+            asked["stale"] = stale
+        place = (*_DEFINITIONS, definition)
+        if check:
+            return await self._call(SchemaCheck, "PATCH", *place, body=body(**asked), query=parameters(check=True))
+        return await self._call(Definition, "PATCH", *place, body=body(**asked))
+
+    async def stale(self, definition: str, *, after: str = "", limit: int | None = None) -> SchemaCheck:
+        """Return the records that do not fit their definition; `after` is the scope of the last one seen."""
+        return await self._get(SchemaCheck, *_DEFINITIONS, definition, "stale", after=after or None, limit=limit)
 
     async def delete(self, definition: str) -> None:
         """Delete a definition and its records; raise NotFound if there is none."""

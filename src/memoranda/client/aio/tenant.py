@@ -15,7 +15,7 @@ from memoranda.model.clock import Duration
 from memoranda.model.event import Anchor, Language, RunStatus
 from memoranda.model.limits import check_count
 from memoranda.model.policy import Level
-from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Verification
+from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Roles, Verification
 from memoranda.wire.chat import PastTurn, Session, SessionTurn
 from memoranda.wire.runs import (
     Approval,
@@ -172,10 +172,22 @@ class AsyncPermissionCalls(AsyncCalls):
     """Grants of the tenant: to its users in shared and project scopes, and to programs that open the memory."""
 
     async def grant(
-        self, actor: str, capability: str, *, level: Level = "allow", scope: str | None = None, path: str = ""
+        self,
+        actor: str,
+        capability: str,
+        *,
+        level: Level = "allow",
+        scope: str | None = None,
+        path: str = "",
+        own: bool = False,
     ) -> Grant:
-        """Store a rule for an actor (`*` for all): allow, approve (each use needs an approval) or deny."""
-        asked = body(actor=actor, capability=capability, level=level, path=path, **without_none(scope=scope))
+        """Store a rule for an actor (`*` for all): allow, approve (each use needs an approval) or deny.
+
+        The actor `role:support` is the role of that name: with `own`, the rule is about the memory of those who have
+        it. The capability `roles.support` gives an actor the role.
+        """
+        rule = {"level": level, "path": path, **({"own": True} if own else {}), **without_none(scope=scope)}
+        asked = body(actor=actor, capability=capability, **rule)
         return await self._call(Grant, "POST", "permissions", body=asked)
 
     async def revoke(self, grant: str) -> None:
@@ -185,6 +197,23 @@ class AsyncPermissionCalls(AsyncCalls):
     async def list(self, *, limit: int | None = None) -> builtins.list[Grant]:
         """Return every grant, oldest first."""
         return await self._collect(Grants, lambda page: page.grants, limit, "permissions")
+
+
+class AsyncRoleCalls(AsyncCalls):
+    """The roles of the tenant; needs an administrator's key."""
+
+    async def define(self, role: str, *, allow: Sequence[str] = (), own: Sequence[str] = ()) -> Role:
+        """Give a role capabilities in the whole tenant and in one's own memory, in place of those that it has."""
+        sent = body(allow=builtins.list(allow), own=builtins.list(own))
+        return await self._call(Role, "PUT", "roles", role, body=sent, repeatable=True)
+
+    async def list(self) -> builtins.list[Role]:
+        """Return the built-in roles and those that were defined."""
+        return (await self._get(Roles, "roles")).roles
+
+    async def delete(self, role: str) -> None:
+        """Delete a role, and the grants that give it; raise NotFound if there is none."""
+        await self._connection.send(Request(method="DELETE", path=path("roles", role)))
 
 
 class AsyncKeyCalls(AsyncCalls):
@@ -198,7 +227,7 @@ class AsyncKeyCalls(AsyncCalls):
         self,
         user: str,
         *,
-        role: Role = "member",
+        role: str = "member",
         allow: Sequence[str] = (),
         expires: Duration | None = None,
         label: str = "",

@@ -44,6 +44,7 @@ from memoranda.client.sync.tenant import (
     LedgerCalls,
     MachineCalls,
     PermissionCalls,
+    RoleCalls,
     RunCalls,
     SessionCalls,
     WorkflowCalls,
@@ -161,6 +162,7 @@ class Client(Calls):
         self.ledger = LedgerCalls(self._connection)
         self.approvals = ApprovalCalls(self._connection)
         self.permissions = PermissionCalls(self._connection)
+        self.roles = RoleCalls(self._connection)
         self.keys = KeyCalls(self._connection)
 
     def batch(self, *, idempotency_key: str | None = None) -> Batch:

@@ -16,7 +16,7 @@ from memoranda.model.clock import Duration
 from memoranda.model.event import Anchor, Language, RunStatus
 from memoranda.model.limits import check_count
 from memoranda.model.policy import Level
-from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Verification
+from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Roles, Verification
 from memoranda.wire.chat import PastTurn, Session, SessionTurn
 from memoranda.wire.runs import (
     Approval,
@@ -173,10 +173,22 @@ class PermissionCalls(Calls):
     """Grants of the tenant: to its users in shared and project scopes, and to programs that open the memory."""
 
     def grant(
-        self, actor: str, capability: str, *, level: Level = "allow", scope: str | None = None, path: str = ""
+        self,
+        actor: str,
+        capability: str,
+        *,
+        level: Level = "allow",
+        scope: str | None = None,
+        path: str = "",
+        own: bool = False,
     ) -> Grant:
-        """Store a rule for an actor (`*` for all): allow, approve (each use needs an approval) or deny."""
-        asked = body(actor=actor, capability=capability, level=level, path=path, **without_none(scope=scope))
+        """Store a rule for an actor (`*` for all): allow, approve (each use needs an approval) or deny.
+
+        The actor `role:support` is the role of that name: with `own`, the rule is about the memory of those who have
+        it. The capability `roles.support` gives an actor the role.
+        """
+        rule = {"level": level, "path": path, **({"own": True} if own else {}), **without_none(scope=scope)}
+        asked = body(actor=actor, capability=capability, **rule)
         return self._call(Grant, "POST", "permissions", body=asked)
 
     def revoke(self, grant: str) -> None:
@@ -186,6 +198,23 @@ class PermissionCalls(Calls):
     def list(self, *, limit: int | None = None) -> builtins.list[Grant]:
         """Return every grant, oldest first."""
         return self._collect(Grants, lambda page: page.grants, limit, "permissions")
+
+
+class RoleCalls(Calls):
+    """The roles of the tenant; needs an administrator's key."""
+
+    def define(self, role: str, *, allow: Sequence[str] = (), own: Sequence[str] = ()) -> Role:
+        """Give a role capabilities in the whole tenant and in one's own memory, in place of those that it has."""
+        sent = body(allow=builtins.list(allow), own=builtins.list(own))
+        return self._call(Role, "PUT", "roles", role, body=sent, repeatable=True)
+
+    def list(self) -> builtins.list[Role]:
+        """Return the built-in roles and those that were defined."""
+        return (self._get(Roles, "roles")).roles
+
+    def delete(self, role: str) -> None:
+        """Delete a role, and the grants that give it; raise NotFound if there is none."""
+        self._connection.send(Request(method="DELETE", path=path("roles", role)))
 
 
 class KeyCalls(Calls):
@@ -199,7 +228,7 @@ class KeyCalls(Calls):
         self,
         user: str,
         *,
-        role: Role = "member",
+        role: str = "member",
         allow: Sequence[str] = (),
         expires: Duration | None = None,
         label: str = "",

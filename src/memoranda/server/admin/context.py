@@ -113,7 +113,7 @@ class PageContext:
         """Raise Denied unless the effect is allowed; for pages that exist only to carry it out."""
         if not self.may(effect):
             raise Denied(
-                f"`{self.principal.actor}` may not do this: nothing grants `{effect.capability}` for `{effect.scope}`",
+                f"`{self.principal.actor}` may not do this: {self.memory.reason(effect)}",
                 hint=OTHER_KEY,
                 capability=effect.capability,
             )
@@ -126,8 +126,10 @@ class PageContext:
         """Return whether the caller may edit a fact here; internal facts are changed by what writes them."""
         return not is_internal(scope, key) and self.may_write(scope, key)
 
-    def field(self, name: str) -> str:
-        """Return a field of the form."""
+    def field(self, name: str, default: str | None = None) -> str:
+        """Return a field of the form, or the default of one that may be missing."""
+        if name not in self._form and default is not None:
+            return default
         if name not in self._form:
             raise UsageError(f"the form has no field {quote(name)}", hint="Reload the page", path=name)
         return self._form[name]

@@ -12,23 +12,22 @@ import re
 import secrets
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, Hint, NotFound, Unauthenticated, UsageError
+from memoranda.governance.permissions import check_role_name
+from memoranda.lang.diagnostics import did_you_mean
 from memoranda.model.clock import Duration, from_micros, parse_duration, parse_moment
 from memoranda.model.names import check_key, check_label
-from memoranda.model.policy import Rule
+from memoranda.model.policy import BUILT_IN_ROLES, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
-from memoranda.wire.admin import Role
 
 T = TypeVar("T")
-
-ROLES: tuple[Role, ...] = get_args(Role)
 
 SYSTEM_TENANT = "recollect.system"
 """The tenant that stores keys. No key or token belongs to it, so no request reaches it.
@@ -61,7 +60,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant: str
     user: str
-    role: Role
+    role: str
     allow: tuple[str, ...] = ()
     """Capabilities that the key is restricted to; empty for all those of its role."""
     label: str = ""
@@ -92,7 +91,7 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     user: str
-    role: Role
+    role: str
     allow: tuple[str, ...] = ()
     label: str = ""
     digest: str
@@ -106,7 +105,7 @@ def create_key(
     *,
     tenant: str,
     user: str,
-    role: Role,
+    role: str,
     allow: Sequence[str] = (),
     expires: Duration | datetime | None = None,
     label: str = "",
@@ -119,11 +118,29 @@ def create_key(
     ...     find_key(memory, made.token).user
     'ada'
     """
+    if memory.is_owner:
+        check_role(memory, tenant, role)
     token, id = _new_token(memory)
     now = memory.clock.now()
     kept = _new_record(token, tenant, user, role, tuple(allow), label, now, _end(expires, now))
     _place(memory).set(_name(id), _plain(kept), expect=0)
     return NewKey(token, _public(id, kept))
+
+
+def check_role(memory: Memory, tenant: str, role: str) -> None:
+    """Raise UsageError for a role that the tenant does not have; the memory is that of the owner."""
+    check_principal(tenant, "-")
+    if role in BUILT_IN_ROLES:
+        return
+    names = [one.name for one in memory.in_tenant(tenant).roles.list()]
+    if role not in names:
+        raise UsageError(
+            f"{quote(role)} is not a role", hint=did_you_mean(str(role), names, otherwise=_roles(names)), value=role
+        )
+
+
+def _roles(names: Sequence[str]) -> str:
+    return f"Roles are {', '.join(names[:10])}"
 
 
 def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> NewKey:
@@ -333,15 +350,14 @@ def _new_record(
     token: str,
     tenant: str,
     user: str,
-    role: Role,
+    role: str,
     allow: tuple[str, ...],
     label: str,
     now: datetime,
     end: datetime | None,
 ) -> _StoredKey:
     check_principal(tenant, user)
-    if role not in ROLES:
-        raise UsageError(f"{quote(role)} is not a role", hint=f"Roles are {', '.join(ROLES)}", value=role)
+    check_role_name(role)
     for capability in allow:
         Rule("allow", capability)
     check_label("label", label or None)

@@ -18,10 +18,11 @@ from litestar.types import ASGIApp, Receive, Send
 from litestar.types import Scope as Connection
 
 from memoranda.api.memory import Memory
+from memoranda.engine.scopes import ListScopes
 from memoranda.errors import StorageError, Unauthenticated, Unavailable, render_hint
-from memoranda.model.policy import OWNER, Policy, Rule
+from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
-from memoranda.server.auth.keys import SYSTEM_TENANT, Key, KeyCache, Role, is_chosen, note_use
+from memoranda.server.auth.keys import SYSTEM_TENANT, Key, KeyCache, is_chosen, note_use
 from memoranda.server.auth.rate_limit import FailedAttempts, RateLimit
 from memoranda.server.problems import REST_WORDS, RequestError
 from memoranda.server.settings import Settings
@@ -42,22 +43,13 @@ _HOW = "Send the header `Authorization: Bearer <token>` with an API key or, wher
 
 _log = logging.getLogger(__name__)
 
-# Capabilities of a role in the memory of its own user, and in the tenant.
-_OWN: dict[Role, tuple[str, ...]] = {
-    "reader": ("memory.read", "collections.read", "runs.read"),
-    "member": ("memory.read", "memory.write", "collections.read", "runs.read", "runs.write"),
-}
-_TENANT_WIDE = ("definitions.read",)
-# Capabilities that grants may give a role in the tenant's shared scope and in projects.
-_SHARES: dict[Role, tuple[str, ...]] = {"reader": ("memory.read",), "member": ("memory.read", "memory.write")}
-
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The user identified by the token of a request."""
 
     tenant: str
     user: str
-    role: Role
+    role: str
     key_id: str
     """The id of the API key; `jwt` for a signed token."""
     allow: tuple[str, ...] = ()
@@ -95,32 +87,26 @@ class Access:
         """The same access, on which a write raises Busy instead of waiting; for the event loop."""
         return Access(self._root.at_once(), self.principal)
 
-    def handle(self, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
+    @property
+    def reads_everything(self) -> bool:
+        """Whether the caller may read the memory of every user of the tenant."""
+        return self.memory.may(ListScopes(scope=Scope(self.principal.tenant)))
+
+    def handle(self, *scopes: Scope, also: tuple[tuple[str, Rule], ...] = ()) -> Memory:
         """Return a handle that also reaches `scopes` known to be the caller's, with the additional rules of `also`."""
         return handle_for(self._root, self.principal, *scopes, also=also)
 
 
-def handle_for(memory: Memory, principal: Principal, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
+def handle_for(memory: Memory, principal: Principal, *scopes: Scope, also: tuple[tuple[str, Rule], ...] = ()) -> Memory:
     """Return the memory handle of a principal, with the permissions of their role and key.
 
-    Grants can add the shared scope and projects, within what the role may do. It also reaches `scopes` known to be the
-    principal's, and has the additional rules of `also`.
+    Grants can add the shared scope, projects and definitions, within what the role may do. It also reaches `scopes`
+    known to be the principal's, and has the rules of `also` whose capability the role has in the principal's memory.
     """
-    policy = policy_of(principal, *scopes)
-    if also and policy is not OWNER:
-        policy = Policy(rules=(*policy.rules, *also))
-    shares = _SHARES.get(principal.role, ())
-    handle = memory.in_tenant(principal.tenant).acting_as(principal.actor, policy=policy, shares=shares, door=DOOR)
+    handle = memory.in_tenant(principal.tenant).acting_as(
+        principal.actor, role=principal.role, own=(principal.scope, *scopes), also=also, door=DOOR
+    )
     return handle.narrowed(Policy.of(allow=principal.allow)) if principal.allow else handle
-
-
-def policy_of(principal: Principal, *also: Scope) -> Policy:
-    """Return the policy of a principal's role, in their own scope and in those of `also`."""
-    if principal.role == "admin":
-        return OWNER
-    places = (principal.scope, *also)
-    own = tuple(Rule("allow", capability, place) for place in places for capability in _OWN[principal.role])
-    return Policy(rules=(*own, *(Rule("allow", capability) for capability in _TENANT_WIDE)))
 
 
 def current_access(scope: Connection) -> Access:

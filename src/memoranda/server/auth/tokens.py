@@ -32,10 +32,11 @@ from jwt.exceptions import (
     PyJWTError,
 )
 
-from memoranda.errors import MemorandaError, Unauthenticated, Unavailable, UsageError
+from memoranda.errors import InvalidPolicy, MemorandaError, Unauthenticated, Unavailable, UsageError
+from memoranda.governance.permissions import check_role_name
 from memoranda.model.clock import Clock, SystemClock
 from memoranda.model.text import quote
-from memoranda.server.auth.keys import ROLES, Role, check_principal
+from memoranda.server.auth.keys import check_principal
 from memoranda.server.settings import Settings
 
 Algorithm = Literal["HS256", "RS256"]
@@ -59,7 +60,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     user: str
-    role: Role
+    role: str
 
 
 class TokenReader:
@@ -195,10 +196,10 @@ def _claims(claims: dict[str, Any]) -> Claims:
     tenant, role = claims.get("tenant"), claims.get("role", "reader")
     if not isinstance(tenant, str):
         raise Unauthenticated("the token does not name a tenant", hint="It needs a claim `tenant`", genuine=True)
-    if role not in ROLES:
-        raise Unauthenticated(
-            f"{quote(role)} in the token is not a role", hint=f"Roles are {', '.join(ROLES)}", genuine=True
-        )
+    try:
+        check_role_name(role)
+    except InvalidPolicy as fault:
+        raise Unauthenticated(f"{quote(role)} in the token is not a role", hint=fault.hint, genuine=True) from None
     user = cast("str", claims["sub"])
     try:
         check_principal(tenant, user)

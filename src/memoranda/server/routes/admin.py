@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
-from litestar import Response, delete, get, post
+from litestar import Response, delete, get, post, put
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import JSONBody, QueryParameter
@@ -30,6 +30,7 @@ from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictReques
 from memoranda.server.responses import JsonResponse, in_thread, problem_specs
 from memoranda.wire.admin import (
     CreateKey,
+    DefineRole,
     Ended,
     EndScope,
     Erase,
@@ -42,10 +43,13 @@ from memoranda.wire.admin import (
     NewGrant,
     NewKey,
     Receipt,
+    Role,
+    Roles,
     RotateKey,
     Swept,
     Verification,
     grant_json,
+    role_json,
 )
 from memoranda.wire.codec import fit_bytes, plain
 
@@ -95,7 +99,7 @@ def grant_capability(request: StrictRequest, data: JSONBody[NewGrant]) -> Grant:
     scope = None if data.scope is None else Scope.named(data.scope, tenant=request.auth.memory.tenant)
     return grant_json(
         request.auth.memory.permissions.grant(
-            data.actor, data.capability, level=data.level, scope=scope, path=data.path
+            data.actor, data.capability, level=data.level, scope=scope, path=data.path, own=data.own
         )
     )
 
@@ -104,6 +108,29 @@ def grant_capability(request: StrictRequest, data: JSONBody[NewGrant]) -> Grant:
 def revoke_grant(request: StrictRequest, grant: Name) -> None:
     """Revoke a grant by its id."""
     request.auth.memory.permissions.revoke(grant)
+
+
+@get("/roles", **in_thread("List roles"))
+def list_roles(request: StrictRequest) -> Roles:
+    """Return the built-in roles and those that were defined."""
+    return Roles(roles=[role_json(one) for one in request.auth.memory.roles.list()])
+
+
+@put("/roles/{role:str}", **in_thread("Define a role", 507))
+def define_role(request: StrictRequest, role: Name, data: JSONBody[DefineRole]) -> Role:
+    """Give a role these permissions in place of those that it has; all who have it are affected at once."""
+    tenant = request.auth.memory.tenant
+    rules: list[Rule] = []
+    for one in data.rules:
+        scope = None if one.scope is None else Scope.named(one.scope, tenant=tenant)
+        rules.append(Rule(one.level, one.capability, scope, one.path, one.own))
+    return role_json(request.auth.memory.roles.define(role, allow=data.allow, own=data.own, rules=rules))
+
+
+@delete("/roles/{role:str}", **in_thread("Delete a role", 404, 507))
+def delete_role(request: StrictRequest, role: Name) -> None:
+    """Delete a role, and the grants that give it. Keys and tokens with it may do nothing from now on."""
+    request.auth.memory.roles.delete(role)
 
 
 _NOT_STORED = {"Cache-Control": "no-store"}
@@ -122,6 +149,7 @@ def list_keys(request: StrictRequest, after: After = None, limit: PageLimit = PA
 def create_key(request: StrictRequest, data: JSONBody[CreateKey]) -> Response[NewKey]:
     """Create a key for a user of the tenant. Its token is stored as a hash, so it is shown only this once."""
     _require_no_wider(request.auth, tuple(data.allow))
+    keys.check_role(request.app.state.memory, request.auth.principal.tenant, data.role)
     made = keys.create_key(
         _system_handle(request),
         tenant=request.auth.principal.tenant,

@@ -340,10 +340,10 @@ def forget_conversation(request: StrictRequest, conversation: Name, whose: Owner
 def _erasing_handle(access: Access, user: str, conversation: str) -> Memory:
     """Return a handle that may erase the conversation if it is the caller's own and the caller may write."""
     principal = access.principal
-    if principal.role != "member" or user != principal.user:
+    if user != principal.user:
         return access.memory
     scope = Scope.of(tenant=principal.tenant, user=user, thread=conversation)
-    return access.handle(also=(Rule("allow", "memory.erase", scope),))
+    return access.handle(also=(("memory.write", Rule("allow", "memory.erase", scope)),))
 
 
 def _job_json(job: Job) -> SleepJob:

@@ -80,10 +80,10 @@ def list_collections(
 ) -> Response[Collections]:
     """Return the collections with entries of the caller, and their number, by name.
 
-    An administrator gets those of the whole tenant.
+    A caller who may read the memory of everyone gets those of the whole tenant.
     """
     last = decode_cursor(after)
-    below = None if request.auth.principal.role == "admin" else request.auth.principal.scope
+    below = None if request.auth.reads_everything else request.auth.principal.scope
     listed = request.auth.memory.collections.list(below=below, prefix=prefix)
     found = [one for one in listed if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name, max_bytes=request.page_bytes)

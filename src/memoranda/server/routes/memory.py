@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -13,6 +13,7 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from memoranda.api.blocks import Blocks
 from memoranda.api.scoped import Batch, ScopedMemory
+from memoranda.engine.definitions import SHOWN_RECORDS
 from memoranda.engine.facts import DeleteFact
 from memoranda.errors import Denied, NotFound, UsageError
 from memoranda.model.block import BLOCK_TYPES, key_of
@@ -66,6 +67,7 @@ from memoranda.wire.memory import (
     RecallBlocks,
     Records,
     Remembered,
+    SchemaCheck,
     UndoBlock,
     UpdateBlock,
     WriteFact,
@@ -76,6 +78,7 @@ from memoranda.wire.memory import (
 )
 
 Value = TypeVar("Value")
+Check = Annotated[bool, QueryParameter(description="Change nothing; say which records would no longer fit.")]
 Internal = Annotated[
     bool, QueryParameter(description="Include what the runtime keeps among the facts; for administrators.")
 ]
@@ -93,7 +96,7 @@ def list_facts(
     limit: PageLimit = PAGE,
 ) -> Response[Facts]:
     """Return the facts at and below a key, ordered by key."""
-    if internal and request.auth.principal.role != "admin":
+    if internal and not request.auth.reads_everything:
         raise Denied("only an administrator lists internal facts", hint="Leave `internal` out")
     most = request.page_bytes
     found = caller_memory(request.auth, named).list(
@@ -494,18 +497,39 @@ def get_definition(request: StrictRequest, definition: Name) -> Definition:
 
 
 @patch("/memory/definitions/{definition:str}", **in_thread("Change a definition", 404, 409, 507))
-def change_definition(request: StrictRequest, definition: Name, data: JSONBody[ChangeDefinition]) -> Definition:
-    """Change the given fields; if the slug changes, existing records are renamed."""
-    return request.auth.memory.definitions.update(
-        definition,
-        name=_or_none(data.name),
-        slug=_or_none(data.slug),
-        schema=_or_none(data.schema),
-        scope=_or_none(data.scope),
-        ttl=_or_none(data.ttl),
-        clear_ttl=data.ttl is None,
-        mode=_or_none(data.mode),
-    )
+def change_definition(
+    request: StrictRequest, definition: Name, data: JSONBody[ChangeDefinition], check: Check = False
+) -> Definition | SchemaCheck:
+    """Change the given fields; if the slug changes, existing records are renamed.
+
+    A schema that records would no longer fit is refused, unless they are kept or migrated. With `check` nothing is
+    changed, and the response says which records that are.
+    """
+    from memoranda.workflow import migration  # which loads the expression language on first use
+
+    changes: dict[str, Any] = {
+        "name": _or_none(data.name),
+        "slug": _or_none(data.slug),
+        "schema": _or_none(data.schema),
+        "scope": _or_none(data.scope),
+        "ttl": _or_none(data.ttl),
+        "clear_ttl": data.ttl is None,
+        "mode": _or_none(data.mode),
+        "stale": data.stale,
+        "migrate": None if data.migrate is None else migration(data.migrate),
+    }
+    definitions = request.auth.memory.definitions
+    if check:
+        return definitions.update(definition, **changes, check=True)
+    return definitions.update(definition, **changes, check=False)
+
+
+@get("/memory/definitions/{definition:str}/stale", **in_thread("List stale records", 404))
+def list_stale(
+    request: StrictRequest, definition: Name, after: FromQuery[str] = "", limit: PageLimit = SHOWN_RECORDS
+) -> SchemaCheck:
+    """Return the records that do not fit their definition; `after` is the scope of the last one seen."""
+    return request.auth.memory.definitions.stale(definition, after=after, limit=limit)
 
 
 @delete("/memory/definitions/{definition:str}", **in_thread("Delete a definition", 404, 507))

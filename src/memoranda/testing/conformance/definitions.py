@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.definitions import CreateDefinition, ReadContract, UpdateDefinition
+from memoranda.engine.definitions import Comparison, CreateDefinition, ReadContract, UpdateDefinition
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Sweep
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
@@ -27,6 +27,7 @@ from memoranda.errors import (
     NotFound,
     SchemaViolation,
     ScopeEnded,
+    StaleRecords,
     UsageError,
 )
 from memoranda.governance.gate import Caller, Gate
@@ -46,6 +47,20 @@ PROFILE: dict[str, Any] = {
     "properties": {"preferred_name": {"type": "string"}, "language": {"type": "string"}},
 }
 COUNTER: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+AT_MOST_FIVE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "maximum": 5}},
+    "required": ["n"],
+}
+
+
+def _count(memory: Memory, **users: int) -> None:
+    """Create the definition `counter`, and a record of each user."""
+    memory.definitions.create(name="Counter", slug="counter", schema=COUNTER)
+    for user, n in users.items():
+        memory.scope(user=user).set("counter", {"n": n})
+
 
 GIVEN = "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48"
 
@@ -359,7 +374,7 @@ class DefinitionPromises:
     def test_a_tightened_schema_is_for_the_next_write(self, memory: Memory, ada: ScopedMemory) -> None:
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
         ada.set("profile", {"language": "en"})
-        memory.definitions.update("profile", schema={**PROFILE, "required": ["preferred_name"]})
+        memory.definitions.update("profile", schema={**PROFILE, "required": ["preferred_name"]}, stale="keep")
         assert ada.value("profile") == {"language": "en"}
         error = assert_raises(SchemaViolation, ada.set, "profile", {"language": "fr"})
         assert error.slug == "profile"
@@ -422,8 +437,158 @@ class DefinitionPromises:
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory", "definitions.read")))
         assert [one.slug for one in agent.definitions.list()] == ["counter"]
         error = assert_raises(Denied, agent.definitions.delete, "counter")
-        assert error.capability == "definitions.write"
+        assert error.capability == "definitions.write.delete"
         assert memory.definitions.get("counter").slug == "counter"
+
+    # records that a changed schema refuses
+
+    def test_a_check_says_which_records_would_not_fit_and_changes_nothing(self, memory: Memory, store: Store) -> None:
+        _count(memory, ada=1, bob=7, cy=9)
+        before = snapshot(store)
+        check = memory.definitions.update("counter", schema=AT_MOST_FIVE, check=True)
+        assert (check.checked, check.count, check.breaks) == (3, 2, 2)
+        assert [(one.scope, one.key, one.version, one.path) for one in check.records] == [
+            ("user:bob", "counter", 1, "$.n"),
+            ("user:cy", "counter", 1, "$.n"),
+        ]
+        assert all("5" in one.message for one in check.records)
+        assert memory.definitions.update("counter", schema=COUNTER, check=True).count == 0
+        assert snapshot(store) == before
+
+    def test_a_change_that_records_do_not_fit_is_refused_with_how_many_and_which(
+        self, memory: Memory, store: Store
+    ) -> None:
+        _count(memory, ada=1, bob=7)
+        before = snapshot(store)
+        error = assert_raises(StaleRecords, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE))
+        assert (error.count, [one["scope"] for one in error.records]) == (1, ["user:bob"])
+        assert "migrate" in error.hint.lower() and "keep" in error.hint
+        assert snapshot(store) == before
+        # A change that nothing breaks is not refused, and neither is one of something else.
+        assert memory.definitions.update("counter", name="Tally").name == "Tally"
+        wider = {**COUNTER, "properties": {**COUNTER["properties"], "of": {"type": "string"}}}
+        assert "of" in memory.definitions.update("counter", schema=wider).schema["properties"]
+
+    def test_kept_records_are_marked_listed_and_can_be_repaired(self, memory: Memory) -> None:
+        _count(memory, ada=1, bob=7)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        assert bob.value("counter") == {"n": 7}
+        assert "$.n" in str(present(bob.get("counter")).misfit)
+        assert not present(ada.get("counter")).misfit
+        assert [bool(one.misfit) for one in memory.definitions.records("counter")] == [False, True]
+        assert [one.scope for one in memory.definitions.stale("counter").records] == ["user:bob"]
+        # What did not fit before does not keep the schema from being changed again.
+        memory.definitions.update("counter", schema={**AT_MOST_FIVE, "title": "Few"})
+        assert_raises(SchemaViolation, lambda: bob.set("counter", {"n": 8}))
+        bob.set("counter", {"n": 3})
+        assert memory.definitions.stale("counter").count == 0
+        assert not present(bob.get("counter")).misfit
+
+    def test_records_are_migrated_together_with_the_schema(self, memory: Memory, clock: FakeClock) -> None:
+        _count(memory, ada=1, bob=7, cy=9)
+        memory.scope(user="bob").set("counter", {"n": 8}, ttl="1h")
+        ends = present(memory.scope(user="bob").get("counter")).expires_at
+
+        def lower(value: Any) -> Any:
+            return {"n": value["n"] - 5}
+
+        check = memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower, check=True)
+        assert [(one.before, one.after) for one in check.migrations] == [({"n": 8}, {"n": 3}), ({"n": 9}, {"n": 4})]
+        assert memory.scope(user="bob").value("counter") == {"n": 8}
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
+        values = {one.scope.path: one.value for one in memory.definitions.records("counter")}
+        assert values == {"user:ada": {"n": 1}, "user:bob": {"n": 3}, "user:cy": {"n": 4}}
+        bob = present(memory.scope(user="bob").get("counter"))
+        assert (bob.version, bob.expires_at) == (3, ends)
+        assert [one.value for one in memory.scope(user="bob").history("counter")] == [{"n": 7}, {"n": 8}, {"n": 3}]
+        assert [event.effect for event in memory.ledger.tail(3)] == ["set_fact", "set_fact", "update_definition"]
+        assert memory.ledger.verify().ok
+
+    def test_a_migration_that_fails_for_one_record_changes_nothing(self, memory: Memory, store: Store) -> None:
+        _count(memory, ada=6, bob=7, cy=20)
+        before = snapshot(store)
+
+        def lower(value: Any) -> Any:
+            return {"n": value["n"] - 5}
+
+        error = assert_raises(
+            StaleRecords, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
+        )
+        assert (error.count, [one["scope"] for one in error.records]) == (1, ["user:cy"])
+        assert snapshot(store) == before
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower, stale="keep")
+        values = {one.scope.path: (one.value, bool(one.misfit)) for one in memory.definitions.records("counter")}
+        assert values == {
+            "user:ada": ({"n": 1}, False),
+            "user:bob": ({"n": 2}, False),
+            "user:cy": ({"n": 20}, True),
+        }
+        memory.definitions.update("counter", migrate=lambda value: {"n": value["n"] // 5})
+        assert memory.scope(user="cy").value("counter") == {"n": 4}
+        assert memory.definitions.stale("counter").count == 0
+
+    def test_a_record_that_is_written_during_a_migration_is_migrated_again(self, memory: Memory) -> None:
+        _count(memory, ada=6)
+        writes = [8, 9]
+
+        def lower(value: Any) -> Any:
+            if writes:
+                memory.scope(user="ada").set("counter", {"n": writes.pop()})
+                memory.scope(user=f"late{len(writes)}").set("counter", {"n": 7})
+            return {"n": value["n"] - 5}
+
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
+        values = {one.scope.path: one.value for one in memory.definitions.records("counter")}
+        assert values == {"user:ada": {"n": 3}, "user:late0": {"n": 2}, "user:late1": {"n": 2}}
+
+    def test_a_record_that_is_written_while_others_are_compared_is_not_overlooked(
+        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _count(memory, ada=1)
+        read_all = Comparison.read_all
+
+        def read_then_write(self: Comparison, *args: Any, **options: Any) -> None:
+            read_all(self, *args, **options)
+            memory.scope(user="late").set("counter", {"n": 7})
+
+        monkeypatch.setattr(Comparison, "read_all", read_then_write)
+        error = assert_raises(StaleRecords, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE))
+        assert error.count == 1
+        assert "maximum" not in str(memory.definitions.get("counter").schema)
+
+    def test_more_records_than_a_transaction_takes_are_migrated_in_portions(self, store: Store) -> None:
+        memory = Memory(store, limits=Limits(migration=2))
+        _count(memory, ada=6, bob=7, cy=8)
+
+        def lower(value: Any) -> Any:
+            return {"n": value["n"] - 5}
+
+        error = assert_raises(
+            LimitExceeded, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
+        )
+        assert (error.limit, error.actual) == (2, 3)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        memory.definitions.update("counter", migrate=lower)
+        assert [one.value["n"] for one in memory.definitions.records("counter")] == [1, 2, 3]
+
+    def test_who_may_not_read_records_learns_how_many_and_not_which(self, memory: Memory) -> None:
+        _count(memory, ada=1, bob=7)
+        clerk = memory.acting_as("clerk", policy=Policy.of(allow=("definitions",)))
+        check = clerk.definitions.update("counter", schema=AT_MOST_FIVE, check=True)
+        assert (check.count, check.records) == (1, ())
+        error = assert_raises(StaleRecords, lambda: clerk.definitions.update("counter", schema=AT_MOST_FIVE))
+        assert (error.count, error.records) == (1, []) and "bob" not in str(error)
+        before = memory.definitions.list(), memory.definitions.records("counter")
+        assert_raises(Denied, lambda: clerk.definitions.stale("counter"))
+        assert_raises(
+            Denied,
+            lambda: clerk.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lambda value: {"n": 0}),
+        )
+        reader = memory.acting_as("reader", policy=Policy.of(allow=("definitions.read",)))
+        assert_raises(Denied, lambda: reader.definitions.update("counter", schema=AT_MOST_FIVE, check=True))
+        assert (memory.definitions.list(), memory.definitions.records("counter")) == before
+        assert clerk.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep").slug == "counter"
 
     @requires(Capability.RESTART)
     def test_definitions_bind_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
@@ -594,7 +759,7 @@ class RecordPromises:
     ) -> None:
         garden = _garden(memory)
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory.read",), access={"closed": "write"}))
-        assert agent.perform(ReadContract(scope=ada.scope, key="garden")) == garden
+        assert agent.perform(ReadContract(scope=ada.scope, key="garden")) == garden.id
         assert agent.perform(ReadContract(scope=ada.scope, key="other")) is None
         assert agent.perform(ReadContract(scope=memory.scope(project="p").scope, key="garden")) is None
         assert_raises(Denied, agent.perform, ReadContract(scope=ada.scope, key="closed"))

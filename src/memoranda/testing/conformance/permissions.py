@@ -309,7 +309,7 @@ class PermissionPromises:
 
     def test_grants_share_what_belongs_to_no_single_user(self, memory: Memory, ada: ScopedMemory) -> None:
         own = Policy(rules=(Rule("allow", "memory", ada.scope),))
-        actor = memory.acting_as("user:ada", policy=own, shares=("memory.read",))
+        actor, member = (memory.acting_as("user:ada", role=role) for role in ("reader", "member"))
         atlas, shared = memory.scope(project="atlas"), memory.scope()
         places = [atlas.scope, shared.scope]
         for place in (*places, Scope.of(user="bob")):
@@ -318,19 +318,21 @@ class PermissionPromises:
         memory.permissions.grant("user:ada", "memory", scope=Scope.of(user="bob"))
         for place in (*places, Scope.of(user="bob")):
             assert_raises(Denied, partial(actor.at(place).get, "opening"))
-        grants = [memory.permissions.grant("*", "memory", scope=place) for place in places]
+            assert_raises(Denied, partial(member.at(place).get, "opening"))
+        grants = [memory.permissions.grant("*", "memory.read", scope=place) for place in places]
         for place in places:
             assert actor.at(place).value("opening") == "nine"
             assert_raises(Denied, partial(actor.at(place).set, "opening", "ten"))
-        assert actor.at(ada.scope).set("opening", "own").version == 1
+            assert_raises(Denied, partial(member.at(place).set, "opening", "ten"))
+        assert member.at(ada.scope).set("opening", "own").version == 1
         assert_raises(Denied, lambda: actor.scope(user="bob").get("opening"))
         assert_raises(Denied, lambda: actor.scope(project="atlas2").get("opening"))
         assert_raises(Denied, lambda: actor.narrowed(own).at(atlas.scope).get("opening"))
-        with actor.batch() as batch:
-            batch.set(actor.at(ada.scope), "a", 1)
-        assert_raises(Denied, lambda: _write_both(actor, ada.scope, atlas.scope))
-        assert_raises(InvalidPolicy, lambda: memory.acting_as("user:ada", policy=own, shares=("memory.see",)))
-        everywhere = memory.acting_as("user:ada", shares=("memory.read",))
+        with member.batch() as batch:
+            batch.set(member.at(ada.scope), "a", 1)
+        assert_raises(Denied, lambda: _write_both(member, ada.scope, atlas.scope))
+        assert_raises(InvalidPolicy, lambda: memory.acting_as("user:ada", role="No Role"))
+        everywhere = memory.acting_as("user:ada")
         assert everywhere.scope(user="bob").value("opening") == "nine"  # without a policy, all grants count
         assert_raises(Denied, lambda: actor.scope(user="bob").get("opening"))
         denial = memory.permissions.grant("user:ada", "memory.read", level="deny")
@@ -339,6 +341,161 @@ class PermissionPromises:
         for grant in (denial, *grants):
             memory.permissions.revoke(grant.id)
         assert_raises(Denied, lambda: actor.at(atlas.scope).get("opening"))
+
+    # roles
+
+    def test_a_role_is_what_it_was_defined_to_allow(self, memory: Memory, ada: ScopedMemory) -> None:
+        memory.scope(user="bob").set("tone", "cool")
+        memory.roles.define("support", allow=("ledger.read",), own=("memory.read",))
+        actor = memory.acting_as("user:ada", role="support")
+        ada.set("tone", "warm")
+        assert actor.at(ada.scope).value("tone") == "warm"
+        assert actor.ledger.events()
+        assert_raises(Denied, lambda: actor.at(ada.scope).set("tone", "dry"))
+        assert_raises(Denied, lambda: actor.scope(user="bob").get("tone"))
+        assert_raises(Denied, actor.definitions.list)
+
+    def test_a_changed_or_deleted_role_counts_at_once(self, memory: Memory, ada: ScopedMemory) -> None:
+        memory.roles.define("support", own=("memory",))
+        actor = memory.acting_as("user:ada", role="support")
+        assert actor.at(ada.scope).set("tone", "warm").version == 1
+        memory.roles.define("support", own=("memory.read",))
+        assert actor.at(ada.scope).value("tone") == "warm"
+        assert_raises(Denied, lambda: actor.at(ada.scope).set("tone", "dry"))
+        memory.roles.delete("support")
+        error = assert_raises(Denied, lambda: actor.at(ada.scope).get("tone"))
+        assert "the role `support` does not exist" in str(error)
+        memory.roles.define("supports", own=("memory.read",))
+        assert "Did you mean `supports`?" in str(assert_raises(Denied, lambda: actor.at(ada.scope).get("tone")))
+
+    def test_built_in_roles_are_sets_of_rules_that_can_be_given_more(self, memory: Memory, ada: ScopedMemory) -> None:
+        assert [(role.name, role.built_in) for role in memory.roles.list()] == [
+            ("admin", True),
+            ("member", True),
+            ("reader", True),
+        ]
+        member = memory.acting_as("user:ada", role="member")
+        assert member.at(ada.scope).set("tone", "warm").version == 1
+        assert_raises(Denied, member.ledger.events)
+        grant = memory.permissions.grant("role:member", "ledger.read")
+        assert member.ledger.events()
+        assert_raises(Denied, memory.acting_as("user:ada", role="reader").ledger.events)
+        memory.permissions.revoke(grant.id)
+        assert_raises(Denied, member.ledger.events)
+        for define in (
+            lambda: memory.roles.define("member", own=("memory",)),
+            lambda: memory.roles.delete("member"),
+            lambda: memory.permissions.grant("role:member", "memory", level="deny"),
+            lambda: memory.roles.define("support"),
+            lambda: memory.roles.define("Support", own=("memory",)),
+            lambda: memory.roles.define("support", own=("memory.see",)),
+            lambda: memory.permissions.grant("user:ada", "memory", own=True),
+            lambda: memory.permissions.grant("role:support", "roles.member"),
+        ):
+            assert_raises(InvalidPolicy, define)
+        assert_raises(NotFound, memory.roles.delete, "support")
+
+    def test_a_role_is_given_to_a_user_by_a_grant(self, memory: Memory, ada: ScopedMemory) -> None:
+        memory.roles.define("auditor", allow=("ledger.read",), own=("memory",))
+        assert "Did you mean `auditor`?" in str(
+            assert_raises(NotFound, lambda: memory.permissions.grant("user:ada", "roles.auditer"))
+        )
+        member, reader, agent = (
+            memory.acting_as("user:ada", role="member"),
+            memory.acting_as("user:ada", role="reader"),
+            memory.acting_as("user:ada"),
+        )
+        assert_raises(Denied, member.ledger.events)
+        memory.permissions.grant("user:ada", "roles.auditor")
+        for handle in (member, reader, agent):
+            assert handle.ledger.events()
+        assert agent.at(ada.scope).set("tone", "warm").version == 1
+        # A key that only reads does not write because of a role of its user.
+        assert_raises(Denied, lambda: reader.at(ada.scope).set("tone", "dry"))
+        assert_raises(Denied, memory.acting_as("user:bob", role="member").ledger.events)
+        memory.roles.delete("auditor")
+        assert_raises(Denied, member.ledger.events)
+        memory.roles.define("auditor", allow=("ledger.read",))
+        assert_raises(Denied, member.ledger.events)
+
+    def test_a_holder_cannot_change_its_role(self, memory: Memory) -> None:
+        memory.roles.define("support", allow=("permissions.read", "definitions"))
+        actor = memory.acting_as("user:ada", role="support")
+        assert "support" in [role.name for role in actor.roles.list()]
+        assert_raises(Denied, lambda: actor.roles.define("support", allow=("*",)))
+        assert_raises(Denied, lambda: actor.roles.delete("support"))
+        assert_raises(Denied, lambda: actor.permissions.grant("role:support", "*"))
+        assert_raises(Denied, lambda: actor.permissions.grant("user:ada", "roles.admin"))
+
+    def test_a_role_is_in_the_ledger_and_raises_the_epoch(self, memory: Memory) -> None:
+        memory.roles.define("support", allow=("ledger.read",))
+        memory.roles.delete("support")
+        events = memory.ledger.events()
+        assert [event.effect for event in events] == ["grant", "define_role", "revoke", "delete_role"]
+        assert events[-1].epoch > events[0].epoch
+        assert memory.ledger.verify().ok
+
+    def test_grants_about_definitions_hold_for_a_role(self, memory: Memory) -> None:
+        schema = {"type": "object"}
+        member, reader = (memory.acting_as("user:ada", role=role) for role in ("member", "reader"))
+        create = partial(member.definitions.create, name="Kiln", slug="kiln", schema=schema)
+        assert_raises(Denied, create)
+        memory.permissions.grant("user:ada", "definitions.write.create", path="kiln")
+        assert_raises(Denied, lambda: member.definitions.create(name="Oven", slug="oven", schema=schema))
+        assert create().slug == "kiln"
+        assert_raises(Denied, lambda: member.definitions.update("kiln", name="Oven"))
+        memory.permissions.grant("role:member", "definitions.write.update")
+        assert member.definitions.update("kiln", name="Oven").name == "Oven"
+        assert_raises(Denied, lambda: member.definitions.delete("kiln"))
+        memory.permissions.grant("user:ada", "definitions")
+        assert_raises(Denied, lambda: reader.definitions.delete("kiln"))
+        assert member.definitions.delete("kiln") == 0
+
+    def test_a_refusal_says_why_a_grant_does_not_count(self, memory: Memory) -> None:
+        memory.definitions.create(name="Kiln", slug="kiln", schema={"type": "object"})
+        member, reader = (memory.acting_as("user:ada", role=role) for role in ("member", "reader"))
+
+        def reason(actor: Memory) -> str:
+            return str(assert_raises(Denied, lambda: actor.definitions.delete("kiln")))
+
+        assert "nothing grants definitions.write.delete" in reason(member)
+        memory.permissions.grant("user:ada", "definitions.write", path="oven")
+        assert "for `kiln` in the whole tenant is not granted, only for `oven` in the whole tenant" in reason(member)
+        wide = memory.permissions.grant("user:ada", "*")
+        assert f"`{wide.id}` grants definitions.write.delete, but not by name" in reason(member)
+        grant = memory.permissions.grant("user:ada", "definitions.write.delete")
+        memory.permissions.revoke(wide.id)
+        assert f"`{grant.id}` grants definitions.write.delete, but the role `reader`" in reason(reader)
+        narrow = member.narrowed(Policy.of(allow=("memory",)))
+        assert f"`{grant.id}` grants definitions.write.delete, but this key is restricted to memory" in reason(narrow)
+        denial = memory.permissions.grant("user:ada", "definitions.write.delete", level="deny", path="kiln")
+        assert "is denied" in reason(member)
+        memory.permissions.revoke(denial.id)
+        assert "nothing grants" not in str(
+            [event.detail for event in memory.ledger.events() if event.decision == "deny"][1:]
+        )
+        assert member.definitions.delete("kiln") == 0
+
+    def test_definitions_that_may_not_be_read_are_not_listed(self, memory: Memory, ada: ScopedMemory) -> None:
+        described = {"type": "string", "title": "Codeword", "description": "The zebra clause"}
+        schema = {"type": "object", "properties": {"a": described}}
+        for slug in ("kiln", "plan"):
+            memory.definitions.create(name=f"The {slug}", slug=slug, schema=schema)
+            ada.set(slug, {"a": "heron"})
+        member, agent = memory.acting_as("user:ada", role="member"), memory.acting_as("agent:a")
+        assert [one.slug for one in member.definitions.list()] == ["kiln", "plan"]
+        assert_raises(Denied, agent.definitions.list)
+        memory.permissions.grant("user:ada", "definitions.read", level="deny", path="plan")
+        memory.permissions.grant("agent:a", "definitions.read", path="kiln")
+        for actor in (member, agent):
+            assert [one.slug for one in actor.definitions.list()] == ["kiln"]
+            assert_raises(NotFound, actor.definitions.get, "plan")
+        shown = {match.key: match for match in member.at(ada.scope).recall("heron").results}
+        assert (shown["kiln"].content, shown["plan"].content) == ("The kiln: Codeword: heron", "plan: a: heron")
+        assert not shown["plan"].metadata
+        assert_raises(NotFound, lambda: member.at(ada.scope).context("heron", definitions=("plan",)))
+        assert "Codeword" not in member.at(ada.scope).context("heron", kinds=("record",)).text.partition("plan")[2]
+        assert member.at(ada.scope).value("plan") == {"a": "heron"}
 
     def test_a_grant_may_be_for_one_path(self, memory: Memory) -> None:
         memory.permissions.grant("agent", "memory", path="profile")

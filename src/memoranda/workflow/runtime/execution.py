@@ -317,8 +317,7 @@ def begin(execution: Execution, strand: Strand, *, first: Callable[[], None], ke
     `first` is called once the run is recorded.
     """
     plan = execution.plan
-    skipped = [str(one.details.get("slug")) for one in strand.memory.skipped]
-    detail = {"workflow": plan.name, "digest": plan.digest, **({"skipped": skipped} if skipped else {})}
+    detail = {"workflow": plan.name, "digest": plan.digest, **_skipped(strand)}
     execution.recorder.note(
         "exec_start", payload=encode_checked(execution.input, execution.memory.limits), detail=detail
     )
@@ -347,7 +346,7 @@ def resume(
 
     def claim() -> None:
         # If two processes resume one run, the ledger lets only one write this.
-        execution.recorder.note("step_record", step, detail={"type": "resumed"})
+        execution.recorder.note("step_record", step, detail={"type": "resumed", **_skipped(strand)})
         execution.recorder.flush()
         with failing("thread"):
             first()
@@ -358,6 +357,12 @@ def resume(
         keep,
         limits=execution.memory.limits,
     )
+
+
+def _skipped(strand: Strand) -> dict[str, list[str]]:
+    """Return which records were left out because they do not fit their definitions, for an event."""
+    slugs = [str(one.details.get("slug")) for one in strand.memory.skipped]
+    return {"skipped": slugs} if slugs else {}
 
 
 def _outcome(execution: Execution, strand: Strand, *, first: Callable[[], None], at: Position = ()) -> Outcome:

@@ -9,8 +9,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
 from memoranda.engine.definitions import DeleteDefinition, ReadRecords
-from memoranda.errors import AlreadyExists, Conflict, InvalidDuration, MemorandaError, UsageError
-from memoranda.model.definition import MODES, SHAPES, Definition, Mode
+from memoranda.errors import AlreadyExists, Conflict, InvalidDuration, MemorandaError, StaleRecords, UsageError
+from memoranda.model.definition import MODES, SHAPES, Definition, Mode, SchemaCheck
 from memoranda.model.fact import Fact
 from memoranda.server.admin.context import PAGE_BYTES, FieldError, PageContext, field_error, read_json
 from memoranda.server.admin.html import address, as_json, redirect
@@ -109,15 +109,20 @@ def edit_definition(context: NamedDependency[PageContext], id: FromPath[str]) ->
         "ttl": "" if definition.ttl is None else str(definition.ttl),
         "mode": definition.mode,
         "schema": as_json(definition.schema),
+        "stale": "refuse",
+        "migrate": "",
     }
     return _form(context, definition, values)
 
 
 @post("/definitions/{id:str}/edit", sync_to_thread=True, status_code=200)
 def change_definition(context: NamedDependency[PageContext], id: FromPath[str]) -> Response[bytes]:
-    """Change a definition unless it was changed since the form was loaded."""
+    """Change a definition unless it was changed since the form was loaded, or records would no longer fit."""
+    from memoranda.workflow import migration  # which loads the expression language when it is first used
+
     definition = context.memory.definitions.get(id)
-    values = _values(context)
+    values = {**_values(context), "stale": context.field("stale", "refuse"), "migrate": context.field("migrate", "")}
+    changes: dict[str, Any] = {}
     try:
         if context.field("seen") != definition.updated_at.isoformat():
             raise Conflict(
@@ -125,16 +130,24 @@ def change_definition(context: NamedDependency[PageContext], id: FromPath[str]) 
                 hint="Compare it with your version: saving again overwrites it",
             )
         ttl = _ttl(values["ttl"])
-        context.memory.definitions.update(
-            definition.id,
-            name=values["name"],
-            slug=values["slug"],
-            scope=values["scope"],
-            ttl=ttl,
-            clear_ttl=ttl is None,
-            mode=_mode(values["mode"]),
-            schema=_schema(values["schema"]),
-        )
+        changes: dict[str, Any] = {
+            "name": values["name"],
+            "slug": values["slug"],
+            "scope": values["scope"],
+            "ttl": ttl,
+            "clear_ttl": ttl is None,
+            "mode": _mode(values["mode"]),
+            "schema": _schema(values["schema"]),
+            "stale": values["stale"],
+            "migrate": migration(values["migrate"]) if values["migrate"].strip() else None,
+        }
+        if context.field("check", ""):
+            check = context.memory.definitions.update(definition.id, **changes, check=True)
+            return _form(context, definition, values, check=check)
+        context.memory.definitions.update(definition.id, **changes)
+    except StaleRecords as error:
+        check = context.memory.definitions.update(definition.id, **changes, check=True)
+        return _form(context, definition, values, error, check=check)
     except (UsageError, AlreadyExists, Conflict) as error:
         return _form(context, definition, values, error)
     return redirect(address(f"/definitions/{definition.id}", done="saved"))
@@ -166,7 +179,11 @@ def definition_of(context: PageContext, fact: Fact) -> Definition | None:
 
 
 def _form(
-    context: PageContext, definition: Definition | None, values: dict[str, str], error: MemorandaError | None = None
+    context: PageContext,
+    definition: Definition | None,
+    values: dict[str, str],
+    error: MemorandaError | None = None,
+    check: SchemaCheck | None = None,
 ) -> Response[bytes]:
     named = "ttl" if isinstance(error, InvalidDuration) else "schema"
     return context.show(
@@ -176,6 +193,7 @@ def _form(
         values=values,
         field_error=None if error is None else field_error(error, field=named, fields=_FIELDS),
         conflict=isinstance(error, Conflict),
+        check=check,
         scopes=tuple(SHAPES),
         modes=MODES,
     )
