@@ -9,7 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from memoranda.errors import InvalidKey
-from memoranda.model.names import CHAT_RECORD, SESSION_RECORD, check_key, lies_under
+from memoranda.model.names import (
+    CHAT_RECORD,
+    SESSION_RECORD,
+    THREAD_MESSAGES,
+    THREAD_RECORD,
+    check_key,
+    lies_under,
+)
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
@@ -39,12 +46,13 @@ INTERNALS = (
     Internal("sleep-time memory", (_USER, _USER_AGENT), ("sleep.learned",)),
     Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",)),
     Internal("chat", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
-    Internal("conversations with workflows", (_CONVERSATION,), ("threads.thread", "threads.messages")),
+    Internal("conversations with workflows", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
     Internal("conversations with workflows", (_USER,), ("threads.current",)),
     Internal("sessions of agents", (("session",),), (SESSION_RECORD, "abl.results"), resumes=True),
     Internal("agents", (("agent",),), ("abl.sources",), resumes=True),
     Internal("machines and workflows", (("agent",), ("workflow",)), ("runs.sources",), resumes=True),
     Internal("runs", (("run",),), ("runs",), resumes=True),
+    Internal("runs and sessions", (("run",), ("session",)), ("steps.*",)),
 )
 """Everything that the runtime writes. Its keys have two segments or more, so none is the slug of a definition."""
 

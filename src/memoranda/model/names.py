@@ -22,8 +22,21 @@ SESSION_RECORD = "abl.session"
 RUN_RECORD = "runs.run"
 """The key of a run's record, which has its status."""
 
+STEPS = "steps"
+"""Step records of a run or a session are below this key."""
+
 CHAT_RECORD = "chat.conversation"
 """The key of a conversation's record, which has its status."""
+
+THREAD_RECORD = "threads.thread"
+"""The key of the record of a conversation with a workflow."""
+THREAD_MESSAGES = "threads.messages"
+"""The messages of a conversation with a workflow are below this key, by number."""
+
+
+def step_key(last: int) -> str:
+    """Return the key of step records of which this is the last number: one after `step_key(5)` has the sixth."""
+    return f"{STEPS}.{last:012}"
 
 
 def collection_key(name: str) -> str:
