@@ -76,7 +76,7 @@ MUTATING = {
 
 # Effects that no Python call is named after: a step of `Collections.reembed`, and what machines record of their runs
 # and let wait.
-INNER = {"reembed_entries", "record_run", "hold_step"}
+INNER = {"reembed_entries", "record_run", "hold_step", "end_idle_sessions"}
 
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
@@ -254,7 +254,7 @@ reembed_entries end_reembedding start_session end_scope read_definitions read_re
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
 export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
-list_namespaces list_scopes
+list_namespaces list_scopes read_steps end_idle_sessions
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}

@@ -103,7 +103,7 @@ def test_the_settings_of_the_environment_apply(tmp_path: Path) -> None:
         address = process.stdout.readline().split()[-1]
         assert address.startswith("http://127.0.0.2:") and not address.endswith(":8765")
         with memoranda.Client(address, key) as client:
-            assert client.facts.get("hat").value == "red"
+            assert client.facts.value("hat") == "red"
             assert client.agents.list() == []
         assert not (tmp_path / "demo").exists()
 

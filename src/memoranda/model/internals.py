@@ -52,7 +52,7 @@ INTERNALS = (
     Internal("agents", (("agent",),), ("abl.sources",), resumes=True),
     Internal("machines and workflows", (("agent",), ("workflow",)), ("runs.sources",), resumes=True),
     Internal("runs", (("run",),), ("runs",), resumes=True),
-    Internal("runs and sessions", (("run",), ("session",)), ("steps.*",)),
+    Internal("runs and sessions", (("run",), ("session",)), ("steps.*",), resumes=True),
 )
 """Everything that the runtime writes. Its keys have two segments or more, so none is the slug of a definition."""
 

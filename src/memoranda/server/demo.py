@@ -117,7 +117,8 @@ _PLOT = {
 def settings_in(folder: Path, **given: Any) -> Settings:
     """Return the settings of the demo in a folder, with other settings as they are given."""
     own: dict[str, Any] = {name: str(folder / name) for name in ("agents", "machines", "workflows")}
-    return Settings(**{"db": str(folder / "memory.db"), **own, **given})
+    own["db"] = str(folder / "memory.db")
+    return Settings(**(own | given))
 
 
 def write_programs(folder: Path) -> None:

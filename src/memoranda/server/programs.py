@@ -362,7 +362,7 @@ def _title(place: tuple[ProgramKind, str]) -> str:
 
 def _summary(one: _File) -> ProgramSummary:
     details: dict[str, Any] = {}
-    if isinstance(one.program, Program):
+    if one.program is not None and one.kind != "chat_agent":
         program = cast("Program[Any, Any]", one.program)
         details = {
             "title": getattr(program.plan, "title", ""),

@@ -73,7 +73,7 @@ def test_a_file_with_an_error_is_listed_with_it_and_stops_no_other(memory, tmp_p
     programs_in(tmp_path)
     (tmp_path / "workflows" / "bad.yaml").write_text(BAD)
     (tmp_path / "machines" / "twin.mashin").write_text((tmp_path / "machines" / "gate.mashin").read_text())
-    folders = {place: str(tmp_path / place) for place in ("agents", "machines", "workflows")}
+    folders: Any = {place: str(tmp_path / place) for place in ("agents", "machines", "workflows")}
     programs = load_programs(Settings(**folders), memory)
     flows = {one.name: one for one in programs.summaries("workflow")}
     [error] = flows["bad"].errors
@@ -218,11 +218,13 @@ def test_conversations_with_workflows_are_among_the_others(served):
         assert (listed.id, listed.kind, listed.workflow, listed.last_seq) == ("t1", "workflow", "hello", 2)
         assert client.conversations.list(kind="chat") == []
         said = client.conversations.get("t1")
+        assert said is not None
         assert [(part.kind, part.text) for part in said.parts] == [
             ("user", "Is the piano tuned?"),
             ("agent_text", "Good morning, Kim"),
         ]
-        assert [part.seq for part in client.conversations.get("t1", after=1).parts] == [2]
+        rest = client.conversations.get("t1", after=1)
+        assert rest is not None and [part.seq for part in rest.parts] == [2]
         assert client.conversations.get("t1", kind="chat") is None
         assert "Is the piano tuned?" in [one.content for one in client.collections.recall("piano").results]
     with memoranda.Client(served.address, served.key_for("eavesdropper")) as other:
