@@ -103,7 +103,7 @@ package: $(READY) ## build the package, install it into empty environments, and 
 coverage: $(READY) ## run every test and report the branches that none of them takes
 	$(PYTEST) --cov --cov-report=term-missing $(ARGS)
 
-serve: $(READY) ## start a server with demo data in build/demo (ARGS="--port 9000")
+serve: $(READY) ## start a server with demo data in build/demo, or on MEMORANDA_DB (ARGS="--port 9000")
 	@$(BIN)/python -m memoranda.server.demo $(ARGS)
 
 bench-facts: $(BENCH_READY) ## facts compared with other projects (ARGS=... goes to bench/facts.py)

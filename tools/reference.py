@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Any
 
 import memoranda
-from memoranda.cli import settings as cli_settings
 from memoranda.errors import MemorandaError
+from memoranda.server import environment
 from memoranda.server import settings as server_settings
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def settings_page() -> str:
         name: one.default for name, one in server_settings.Settings.__dataclass_fields__.items() if name in meanings
     }
     rows = ["| setting | variable | default | meaning |", "|---|---|---|---|"]
-    for name, variable in cli_settings.VARIABLES.items():
+    for name, variable in environment.VARIABLES.items():
         default, meaning = _ONLY_HERE[name] if name in _ONLY_HERE else (defaults[name], meanings[name])
         shown = _default(default)
         rows.append(f"| `{name}` | `{variable}` | {shown} | {_cell(meaning)} |")

@@ -78,7 +78,7 @@ from memoranda.model.entry import (
     Superseded,
     Why,
 )
-from memoranda.model.event import Anchor, Event, RunEvent, RunSummary, RunVerification, Verification
+from memoranda.model.event import Anchor, Event, RunEvent, RunStep, RunSummary, RunVerification, Verification
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Policy, Quota, Role, Rule
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from memoranda import abl, chat, mashin, sleep, testing, workflow
     from memoranda.api.aio import AsyncMemory, AsyncScopedMemory
     from memoranda.client import AsyncClient, Client
+    from memoranda.runs.steps import Recording
 
 __version__ = "0.1.0"
 
@@ -154,6 +155,7 @@ __all__ = [
     "ReadOnly",
     "Recalled",
     "Receipt",
+    "Recording",
     "Refused",
     "Remembered",
     "Restored",
@@ -162,6 +164,7 @@ __all__ = [
     "Rule",
     "RunEvent",
     "RunFailed",
+    "RunStep",
     "RunSummary",
     "RunVerification",
     "SchemaCheck",
@@ -201,6 +204,10 @@ def __getattr__(name: str) -> Any:
         from memoranda import client
 
         return getattr(client, name)
+    if name == "Recording":
+        from memoranda.runs.steps import Recording
+
+        return Recording
     if name in ("abl", "chat", "mashin", "sleep", "testing", "workflow"):
         from importlib import import_module
 

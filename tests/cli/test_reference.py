@@ -14,9 +14,9 @@ from every_command import ALL
 import memoranda
 from memoranda.api.memory import DEFAULT_EMBEDDER
 from memoranda.cli import command as options
-from memoranda.cli import settings
 from memoranda.cli.index import COMMANDS
 from memoranda.model.scope import KINDS
+from memoranda.server import environment as settings
 
 DOCS = Path(__file__).parents[2].joinpath("docs", "cli.md").read_text(encoding="utf-8")
 

@@ -136,3 +136,17 @@ def test_a_run_is_seen_by_those_who_may(cli, runs):
     for call in (("runs",), ("runs", "show", "r1"), ("ledger", "show", "r1")):
         assert cli(*call, "--actor", "guest", "--json").error["code"] == "denied"
     assert cli("ledger", "show", "1", "--actor", "guest").code == 0
+
+
+def test_the_steps_of_a_run_are_shown(cli, runs):
+    with open("tea.mashin", "w", encoding="utf-8") as file:
+        file.write(
+            'machine tea\n  accepts\n    leaf as text\n  implements\n    compute cup\n      "hot ${input.leaf}"\n'
+        )
+    run = cli("run", "tea.mashin", "--input", '{"leaf": "oolong"}', "--json").json["run"]
+    [step] = cli("runs", "show", run, "--steps", "--json").json["step_records"]
+    assert (step["step"], step["output"], step["status"]) == ("cup", "hot oolong", "completed")
+    shown = cli("runs", "show", run, "--steps").out
+    assert "1. cup (compute): completed" in shown and "out: hot oolong" in shown
+    assert "hot oolong" not in cli("runs", "show", run).out
+    assert "Nothing was recorded" in cli("runs", "show", "r1", "--steps").err

@@ -289,7 +289,7 @@ def test_the_reference_has_every_choice_of_behaviour_with_its_default_and_no_oth
     fields = [field.name for field in msgspec.structs.fields(Behaviour)]
     defaults = {name: repr(getattr(DEFAULT_BEHAVIOUR, name)) for name in fields}
     assert DEFAULT_BEHAVIOUR.sleep is time.sleep
-    defaults["sleep"] = "time.sleep"
+    defaults |= {"sleep": "time.sleep", "recording": "Recording()"}
     assert documented == list(defaults.items())
 
 

@@ -241,7 +241,7 @@ def test_the_reference_has_every_choice_of_behaviour_with_its_default_and_no_oth
     fields = [field.name for field in msgspec.structs.fields(Behaviour)]
     defaults = {name: repr(getattr(DEFAULT_BEHAVIOUR, name)) for name in fields}
     assert DEFAULT_BEHAVIOUR.sleep is time.sleep and DEFAULT_BEHAVIOUR.bounds == DEFAULT_BOUNDS
-    defaults |= {"sleep": "time.sleep", "bounds": "Bounds()"}
+    defaults |= {"sleep": "time.sleep", "bounds": "Bounds()", "recording": "Recording()"}
     assert documented == list(defaults.items())
 
 

@@ -78,7 +78,7 @@ MUTATING = {
 
 # Effects that no Python call is named after: a step of `Collections.reembed`, and what machines record of their runs
 # and let wait.
-INNER = {"reembed_entries", "record_run", "hold_step"}
+INNER = {"reembed_entries", "record_run", "hold_step", "end_idle_sessions"}
 
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
@@ -123,6 +123,7 @@ HARMLESS = {
     "Runs.list",
     "Runs.get",
     "Runs.events",
+    "Runs.steps",
     "Runs.decision",
     "Runs.verify",
     "Memory.scope",
@@ -134,6 +135,7 @@ HARMLESS = {
     "Memory.narrowed",
     "Memory.at_once",
     "Memory.through",
+    "Memory.observed",
     "Memory.scrub",
     "Memory.inspect",
     "Memory.tenants",
@@ -263,6 +265,7 @@ update_definition delete_definition erase sweep scrub inspect list_tenants read_
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
 export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_namespaces list_scopes find_stale read_roles define_role delete_role
+read_steps end_idle_sessions
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import inspect
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,8 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from demo_server import PATIENCE, Demo, run_demo
+from processes import run_process
 
 import memoranda
+from memoranda.server.auth.keys import create_key
 
 ROOT = Path(__file__).parents[2]
 ORIGINALS = ROOT.parent / "shared" / "seeds"
@@ -86,6 +89,23 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     assert refused.stderr.startswith("error: the demo needs the package `litestar`. Install it with")
     assert 'pip install "memoranda[server]"' in refused.stderr
     assert run().returncode == 0
+
+
+def test_the_settings_of_the_environment_apply(tmp_path: Path) -> None:
+    with memoranda.open(tmp_path / "mine.db") as memory:
+        memory.scope(user="ada").set("hat", "red")
+        key = create_key(memory, tenant="default", user="ada", role="member").token
+    variables = {"MEMORANDA_DB": str(tmp_path / "mine.db"), "MEMORANDA_PORT": "0", "MEMORANDA_HOST": "127.0.0.2"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
+    command = [sys.executable, "-m", "memoranda.server.demo", "--folder", str(tmp_path / "demo")]
+    with run_process(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=kept | variables) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[-1]
+        assert address.startswith("http://127.0.0.2:") and not address.endswith(":8765")
+        with memoranda.Client(address, key) as client:
+            assert client.facts.value("hat") == "red"
+            assert client.agents.list() == []
+        assert not (tmp_path / "demo").exists()
 
 
 def test_make_serve_starts_the_demo() -> None:

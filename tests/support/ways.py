@@ -1078,14 +1078,20 @@ def say_in_session(house: House, user: str, id: str, text: str) -> None:
     _listener(house).start(user=user, id=id).say(text)
 
 
-def read_chat(house: House, user: str, id: str) -> list[str]:
-    found = _found(lambda: read_conversation(house.memory, user, id))
-    return [part.text for part in found.parts] if found else []
+def read_as(kind: Literal["chat", "workflow"]) -> Callable[[House, str, str], list[str]]:
+    def read(house: House, user: str, id: str) -> list[str]:
+        found = _found(lambda: read_conversation(house.memory, user, id, kind=kind))
+        return [part.text for part in found.parts] if found else []
+
+    return read
 
 
-def read_chat_by_client(house: House, user: str, id: str) -> list[str]:
-    found = _found(lambda: house.client(user).conversations.get(id))
-    return [part.text for part in found.parts] if found else []
+def read_by_client_as(kind: Literal["chat", "workflow"]) -> Callable[[House, str, str], list[str]]:
+    def read(house: House, user: str, id: str) -> list[str]:
+        found = _found(lambda: house.client(user).conversations.get(id, kind=kind))
+        return [part.text for part in found.parts] if found else []
+
+    return read
 
 
 def hear_in_chat(house: House, user: str, id: str) -> list[str]:
@@ -1145,10 +1151,12 @@ SPEAKERS = (
     Talk("ABL", "session", say_in_session, "`session.say(text)`"),
 )
 LISTENERS = (
-    Talk("Python", "conversation", read_chat, "`read_conversation(memory, user, id)`"),
-    Talk("REST", "conversation", read_chat_by_client, "`client.conversations.get(id)`"),
+    Talk("Python", "conversation", read_as("chat"), '`read_conversation(memory, user, id, kind="chat")`'),
+    Talk("REST", "conversation", read_by_client_as("chat"), '`client.conversations.get(id, kind="chat")`'),
     Talk("chat", "conversation", hear_in_chat, "the next message with the same `conversation_id`"),
     Talk("Python", "thread", read_thread, "`messages(memory, thread, limit)`"),
+    Talk("Python", "thread", read_as("workflow"), '`read_conversation(memory, user, id, kind="workflow")`'),
+    Talk("REST", "thread", read_by_client_as("workflow"), '`client.conversations.get(id, kind="workflow")`'),
     Talk("workflow", "thread", hear_in_workflow, "`input_mode: history`, in a run with `thread=…`"),
     Talk("Python", "session", read_session, "`session.turns()`"),
     Talk("ABL", "session", hear_in_session, "`memoranda.abl.resume(memory, id)`, then `last_input`"),

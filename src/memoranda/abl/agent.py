@@ -40,10 +40,12 @@ from memoranda.lang.document import read_text
 from memoranda.lang.egress import LOCAL_EGRESS, EgressPolicy, egress_policy
 from memoranda.lang.source import Source, digest_of
 from memoranda.model.names import check_label, require_label
+from memoranda.model.program import Bindings, StepBinding
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.runs import program
+from memoranda.runs.steps import watch_memory
 
 if TYPE_CHECKING:
     from memoranda.abl.replay import Replay
@@ -146,6 +148,24 @@ class Agent(program.Program[Plan, Kit]):
         """The choices that the language leaves open."""
         return self._kit.behaviour
 
+    @property
+    def inputs(self) -> dict[str, Any] | None:
+        """JSON schema of the variables that a caller may set."""
+        slots = [slot for slot in self.plan.declarations.session.values() if slot.input]
+        types = {slot.name: {} if slot.type is None else {"type": slot.type} for slot in slots}
+        return {"type": "object", "properties": types, "additionalProperties": False}
+
+    @property
+    def bindings(self) -> Bindings:
+        """The persistent paths, the model and the tools that it uses."""
+        model = self._member.model
+        return Bindings(
+            facts=tuple(self.plan.declarations.persistent),
+            models=() if model is None else (model.name,),
+            tools=tuple(tool.name.text for tool in self.document.tools),
+            steps=tuple(StepBinding(name=name, type="step") for name in self.plan.steps if name),
+        )
+
     def start(
         self,
         *,
@@ -199,7 +219,8 @@ class Agent(program.Program[Plan, Kit]):
     def _setting(self) -> Setting:
         """Return what its sessions work with: the memory, and the agents that were loaded together."""
         team = {name: agent._member for name, agent in self._peers.items()}
-        return Setting(self._memory, team, self.behaviour, self._awake)
+        memory = watch_memory(self._memory) if self.behaviour.recording.is_on else self._memory
+        return Setting(memory, team, self.behaviour, self._awake)
 
     # diagnostics that need more than the text
 

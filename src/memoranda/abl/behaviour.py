@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from memoranda.runs.steps import NO_RECORDING, Recording
+
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """The choices of a runtime; pass your own to `load(…, behaviour=…)`.
@@ -47,6 +49,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum characters of a message of the user."""
     awake: int = 128
     """Sessions of an agent that stay loaded; others are loaded again for their next turn."""
+    recording: Recording = NO_RECORDING
+    """What is recorded of each step, for looking into a turn; nothing by default."""
     sleep: Callable[[float], None] = time.sleep
     """The function that waits between two attempts."""
 

@@ -37,11 +37,14 @@ from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, Hint, InvalidInput, LimitExceeded, MemorandaError, ScopeEnded, UsageError
+from memoranda.governance.runs import ReadSteps
 from memoranda.lang.diagnostics import closest
+from memoranda.model.event import RunStep
 from memoranda.model.names import SESSION_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, without_halves
 from memoranda.model.value import decode, encode_checked
+from memoranda.runs.steps import StepLog
 
 if TYPE_CHECKING:
     from memoranda.abl.replay import Replay
@@ -255,6 +258,14 @@ class Session:
         """Return the record of each turn, oldest first."""
         return [state.turn for state in read_turns(self._setting.memory, self._scope)]
 
+    def step_records(self, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None) -> list[RunStep]:
+        """Return what was recorded of its turns, in order: each turn, and what happened in it as its parts.
+
+        `after` is the number of the last record seen. Empty unless the agent was loaded with a `Recording`.
+        """
+        effect = ReadSteps(scope=self._scope, after=after, limit=limit, max_bytes=max_bytes)
+        return self._setting.memory.perform(effect)
+
     @property
     def _active(self) -> Frame:
         with self._lock:
@@ -352,7 +363,8 @@ class Session:
                     turn.note("input", turn.text, to="the current owner of the conversation")
                 else:
                     self._state.status = "waiting"
-                    run(turn)
+                    with turn.step:
+                        run(turn)
                 turn.record.messages, turn.record.status = turn.messages, turn.status
                 drop_invalid_variables(turn, self._setting.memory.limits)
                 self._plant_tree()
@@ -414,6 +426,11 @@ class Session:
             team=self._setting.team.get,
             resting=dict(self._resting),
         )
+        recording = self._setting.behaviour.recording
+        if recording.is_on:
+            clock, last = self._setting.memory.clock, self._state.recorded
+            turn.steps = StepLog(recording, clock=clock, salt=self.id, last=last, hide=turn.hide)
+            turn.step = turn.steps.step(turn.frame.plan.name, "turn")
         # The same as `isoformat`, in a fifth of the time.
         turn.record.at = f"{msgspec.to_builtins(moment)[:-1]}+00:00"
         return turn

@@ -41,6 +41,7 @@ from memoranda.model.event import (
     Language,
     RunEvent,
     RunStatus,
+    RunStep,
     RunSummary,
     RunVerification,
     Verification,
@@ -152,6 +153,8 @@ class AsyncMemory(AsyncHandle):
         """Return a handle whose events say that they came through this door: `cli`, `rest` or `abl`."""
     def at_once(self) -> AsyncMemory:
         """Return a handle that does not block: a write that would have to wait raises `Busy` instead."""
+    async def observed(self, observe: Callable[[Effect, Any], None]) -> AsyncMemory:
+        """Return a handle that tells a function of every effect that was carried out, and what it returned."""
     async def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
         """Remove everything of a user, project, session… history included; return what was removed, by kind."""
     async def sweep(self) -> Swept:
@@ -668,6 +671,10 @@ class AsyncRuns(AsyncHandle):
         self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
     ) -> builtins.list[RunEvent]:
         """Return the events of a run, in order; `after` is the position of the last one seen."""
+    async def steps(
+        self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[RunStep]:
+        """Return what was recorded of the steps of a run, in order; `after` is the number of the last one seen."""
     async def decision(self, run: str, approval: str) -> Approval:
         """Return the decision about a step that a run waits for; the right to see runs is enough."""
     async def verify(self, run: str) -> RunVerification:

@@ -90,13 +90,16 @@ _ANY_TEXT = ("entry", "line", "message")
 _BUDGET = 1_000
 
 
-def remembered_text(memory: Memory, scope: Scope, query: str, *, core: bool = True) -> str:
+def remembered_text(
+    memory: Memory, scope: Scope, query: str, *, core: bool = True, conversation: str | None = None
+) -> str:
     """Return what a program's model should be told of a user: core blocks, and what answers a query; may be empty.
 
-    Facts and records are not among it: a program declares those that it uses. Nothing is told under a policy that
-    does not allow it.
+    Facts and records are not among it: a program declares those that it uses. Nor are the messages of the
+    `conversation` that the program is part of. Nothing is told under a policy that does not allow it.
     """
-    search = RecallAll(scope=scope, query=query, kinds=_ANY_TEXT, block="archival")
+    elsewhere = None if conversation is None else {"thread": {"$ne": conversation}}
+    search = RecallAll(scope=scope, query=query, kinds=_ANY_TEXT, block="archival", filter=elsewhere)
     plan = ContextPlan(
         scope=scope,
         searches=(search,) if query.strip() and memory.may(search) else (),

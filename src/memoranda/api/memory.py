@@ -330,6 +330,17 @@ class Memory:
         """
         return self._with_caller(msgspec.structs.replace(self._caller, at_once=True))
 
+    def observed(self, observe: Callable[[Effect, Any], None]) -> Memory:
+        """Return a handle that tells a function of every effect that was carried out, and what it returned.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     watched = memory.observed(lambda effect, result: print(effect.name, result.version))
+        ...     fact = watched.scope(user="ada").set("language", "en")
+        set_fact 1
+        """
+        return self._with_caller(msgspec.structs.replace(self._caller, observe=observe))
+
     # upkeep
 
     def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
@@ -362,6 +373,7 @@ class Memory:
                 revisions=total.revisions + part.revisions,
                 entries=total.entries + part.entries,
                 idempotency_keys=total.idempotency_keys + part.idempotency_keys,
+                runs=total.runs + part.runs,
                 records=dict(Counter(total.records) + Counter(part.records)),
             )
             if not part.more:

@@ -49,7 +49,7 @@ from memoranda.governance.permissions import (
     RevokeGrant,
     unknown_role,
 )
-from memoranda.governance.runs import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
+from memoranda.governance.runs import ReadDecision, ReadRunEvents, ReadRuns, ReadSteps, VerifyRun
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.definition import Definition, Migration, Mode, OnStale, SchemaCheck, StaleRecord
 from memoranda.model.effect import STATUSES, Approval, Effect, Status
@@ -62,6 +62,7 @@ from memoranda.model.event import (
     Language,
     RunEvent,
     RunStatus,
+    RunStep,
     RunSummary,
     RunVerification,
     Verification,
@@ -889,6 +890,27 @@ class Runs(TenantHandle):
         if not found and not after and limit != 0:
             raise _missing(run)
         return found
+
+    def steps(
+        self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[RunStep]:
+        """Return what was recorded of the steps of a run, in order; `after` is the number of the last one seen.
+
+        Nothing is recorded unless the program was loaded with a `Recording`. With `max_bytes` the list ends with the
+        step that exceeds it.
+        """
+        check_count("number", after)
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        tenant = self._shared.tenant
+        effect = ReadSteps(
+            scope=Scope.of(tenant=tenant, run=run),
+            owner=Scope(tenant, self.get(run).scope),
+            after=after,
+            limit=limit,
+            max_bytes=max_bytes,
+        )
+        return self._perform(effect)
 
     def decision(self, run: str, approval: str) -> Approval:
         """Return the decision about a step that a run waits for; the right to see runs is enough."""

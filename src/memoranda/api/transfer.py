@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from memoranda.model.value import decode, encode, encode_checked
 from memoranda.store.base import Session
 
 _FORMAT = 1
+_PART = re.compile(r"(.+)\.[0-9a-f]{8}\.part")
+_ABANDONED = 86_400
+"""Seconds after which nothing more is written to the part of an export."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,9 +61,26 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
+            written = os.fstat(file.fileno()).st_mtime
         half.replace(path)
+        remove_parts(path.parent, written, path.name)
     finally:
         half.unlink(missing_ok=True)
+
+
+def remove_parts(folder: Path, now: float, name: str = "") -> int:
+    """Remove what exports left in a folder when their process was killed, of one file or of all; return how many.
+
+    `now` is in seconds since 1970: a part that was written in the last day may be in use.
+    """
+    removed = 0
+    for file in folder.iterdir():
+        found = _PART.fullmatch(file.name)
+        with suppress(OSError):  # another process may have removed it
+            if found and found[1] == (name or found[1]) and file.stat().st_mtime < now - _ABANDONED:
+                file.unlink()
+                removed += 1
+    return removed
 
 
 def lines_of(tenant: str, at: datetime, parts: Iterable[ExportedPart]) -> Iterator[bytes]:

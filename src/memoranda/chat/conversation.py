@@ -2,6 +2,9 @@
 
 A conversation lives in the scope `user:<user>/thread:<id>`: one record with its state, one fact for each part, and one
 for each message of the user. Every write expects the version of the record, so that of two writers only one succeeds.
+
+A conversation with a workflow is stored in a scope of the same kind by `memoranda.workflow.threads`; here it is listed
+and read.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from memoranda.errors import NotFound
 from memoranda.model.clock import utc_now
 from memoranda.model.fact import Fact
 from memoranda.model.limits import check_count
-from memoranda.model.names import CHAT_RECORD, LONGEST_LABEL
+from memoranda.model.names import CHAT_RECORD, LONGEST_LABEL, THREAD_MESSAGES, THREAD_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
@@ -174,6 +177,9 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+ConversationKind = Literal["chat", "workflow"]
+
+
 class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a conversation when it was read."""
 
@@ -187,6 +193,11 @@ class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The number of its newest part."""
     active: bool
     """Whether a reply is in progress."""
+    kind: ConversationKind = "chat"
+    workflow: str = ""
+    """Of a conversation with a workflow: the name of the workflow that was last part of it."""
+    closed: bool = False
+    """Whether no message can be added."""
 
 
 class ConversationRecord(ConversationSummary, frozen=True, kw_only=True):
@@ -196,30 +207,90 @@ class ConversationRecord(ConversationSummary, frozen=True, kw_only=True):
 
 
 def read_conversation(
-    memory: Memory, user: str, conversation_id: str, *, after: int = 0, max_bytes: int | None = None
+    memory: Memory,
+    user: str,
+    conversation_id: str,
+    *,
+    after: int = 0,
+    max_bytes: int | None = None,
+    kind: ConversationKind | None = None,
 ) -> ConversationRecord:
     """Return a conversation with its parts, or those after a number; raise NotFound if it does not exist.
 
-    With `max_bytes`, the list ends with the part that exceeds it.
+    With `max_bytes`, the list ends with the part that exceeds it. If a chat and a conversation with a workflow have the
+    same id, the chat is returned unless `kind` says otherwise.
     """
     check_count("sequence", after)
     scope = conversation_scope(memory, user, conversation_id)
-    found = read_state(memory, scope)
-    if found is None:
+    found = None if kind == "workflow" else read_state(memory, scope)
+    if found is not None:
+        state, _ = found
+        parts = read_parts(memory, scope, after, state.seq, max_bytes)
+        return ConversationRecord(**_summary(memory, scope, state), parts=tuple(parts))
+    thread: Fact | None = None if kind == "chat" else memory.perform(GetFact(scope=scope, key=THREAD_RECORD))
+    if thread is None:
         message = f"`{user}` has no conversation {quote(conversation_id)}"
         raise NotFound(message, hint="It was never begun, or was erased", value=conversation_id)
-    kept, _ = found
-    parts = read_parts(memory, scope, after, kept.seq, max_bytes)
-    return ConversationRecord(**_summary(memory, scope, kept), parts=tuple(parts))
+    key = f"{THREAD_MESSAGES}.{after:012}"
+    effect = ListFacts(scope=scope, prefix=THREAD_MESSAGES, after=key, max_bytes=max_bytes, internal=True)
+    return ConversationRecord(**_thread_summary(thread), parts=tuple(map(_thread_part, memory.perform(effect))))
 
 
-def list_conversations(memory: Memory, user: str | None = None) -> list[ConversationSummary]:
-    """Return the conversations of a user, or of every user of the tenant, most recently active first."""
+def list_conversations(
+    memory: Memory, user: str | None = None, *, kind: ConversationKind | None = None
+) -> list[ConversationSummary]:
+    """Return the conversations of a user, or of every user of the tenant, most recently active first.
+
+    Without a `kind`, both chats and conversations with workflows.
+    """
     home = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
-    facts: list[Fact] = memory.perform(FindFacts(scope=home, key=CHAT_RECORD, internal=True))
-    kept = [(fact.scope, msgspec.convert(fact.value, ConversationState)) for fact in facts]
-    found = [ConversationSummary(**_summary(memory, scope, state)) for scope, state in kept]
+    found: list[ConversationSummary] = []
+    if kind != "workflow":
+        for fact in memory.perform(FindFacts(scope=home, key=CHAT_RECORD, internal=True)):
+            state = msgspec.convert(fact.value, ConversationState)
+            found.append(ConversationSummary(**_summary(memory, fact.scope, state)))
+    if kind != "chat":
+        threads: list[Fact] = memory.perform(FindFacts(scope=home, key=THREAD_RECORD, internal=True))
+        found += [ConversationSummary(**_thread_summary(fact)) for fact in threads]
     return sorted(found, key=lambda one: (one.last_at, one.user, one.id), reverse=True)
+
+
+class _ThreadState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of the record of a conversation with a workflow."""
+
+    opened_at: datetime
+    last_at: datetime
+    count: int = 0
+    closed: bool = False
+    workflow: str | None = None
+
+
+def _thread_summary(record: Fact) -> dict[str, Any]:
+    user, id = conversation_of(record.scope)
+    state = msgspec.convert(record.value, _ThreadState)
+    return {
+        "id": id,
+        "user": user,
+        "agent_id": "",
+        "opened_at": state.opened_at,
+        "last_at": state.last_at,
+        "last_seq": state.count,
+        "active": False,
+        "kind": "workflow",
+        "workflow": state.workflow or "",
+        "closed": state.closed,
+    }
+
+
+def _thread_part(message: Fact) -> Part:
+    value: dict[str, Any] = message.value
+    return Part(
+        kind="user" if value["by_owner"] else "agent_text",
+        text=value["text"],
+        seq=int(message.key.rpartition(".")[2]),
+        at=datetime.fromisoformat(value["at"]),
+        message_id="",
+    )
 
 
 def conversation_scope(memory: Memory, user: str, id: str) -> Scope:

@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from memoranda.cli.index import COMMANDS
 from memoranda.cli.output import Output
-from memoranda.cli.settings import Settings, resolve
 from memoranda.errors import MemorandaError, NotFound, UsageError
+from memoranda.server.environment import Settings, resolve
 
 if TYPE_CHECKING:
     from memoranda import Memory, Scope, ScopedMemory

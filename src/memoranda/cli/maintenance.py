@@ -13,8 +13,8 @@ import typer
 from memoranda.cli import formats
 from memoranda.cli.command import Config, Desk, Yes, command, flag, group
 from memoranda.cli.output import confirm
-from memoranda.cli.settings import resolve_all
 from memoranda.errors import Busy, EmbedderError, StorageError, UsageError
+from memoranda.server.environment import resolve_all
 
 if TYPE_CHECKING:
     from memoranda.governance.maintenance import Finding
@@ -72,6 +72,7 @@ def sweep(
         "revisions": swept.revisions,
         "entries": swept.entries,
         "idempotency_keys": swept.idempotency_keys,
+        "runs": swept.runs,
     }
     if scrubbed is False:
         raise Busy(

@@ -41,9 +41,20 @@ def find(desk: Desk, id: str, kit: Kit) -> Run:
     refuse_options(given, because=f"a run of a {word}", hint=f"It can call {others}")
     with showing_faults(desk):
         if machines:
-            return memoranda.mashin.find(desk.memory, id, machines=_paths(kit.machines), model=kit.model)
+            behaviour = memoranda.mashin.Behaviour(recording=_recording())
+            return memoranda.mashin.find(
+                desk.memory, id, machines=_paths(kit.machines), model=kit.model, behaviour=behaviour
+            )
+        behaviour = memoranda.workflow.Behaviour(recording=_recording())
         actions, others = modules_of(kit.tools), _paths(kit.workflows)
-        return memoranda.workflow.find(desk.memory, id, actions=actions, workflows=others, model=kit.model)
+        return memoranda.workflow.find(
+            desk.memory, id, actions=actions, workflows=others, model=kit.model, behaviour=behaviour
+        )
+
+
+def _recording() -> memoranda.Recording:
+    """Return what is recorded of steps: everything, because a run of the command line is there to be looked into."""
+    return memoranda.Recording(values="full")
 
 
 def find_machine(desk: Desk, id: str, kit: Kit, *, otherwise: str, hint: str) -> mashin.Run:
@@ -239,7 +250,10 @@ def run_machine(
 
     given = read_object("--input", read_text(input)) if input is not None else {}
     read_file(file)  # a missing file is reported before a database is created
-    machine = memoranda.mashin.load(Path(file), memory=desk.memory, machines=_paths(kit.machines), model=kit.model)
+    behaviour, others = memoranda.mashin.Behaviour(recording=_recording()), _paths(kit.machines)
+    machine = memoranda.mashin.load(
+        Path(file), memory=desk.memory, machines=others, model=kit.model, behaviour=behaviour
+    )
     changed = {name: most for name, most in limits.items() if most is not None}
     budget = replace(machine.behaviour.budget, **changed)
     with desk.out.working(f"Running {machine.name}"):
@@ -263,7 +277,12 @@ def run_workflow(
     read_file(file)  # a missing file is reported before a database is created
     actions = modules_of(kit.tools)
     flow = memoranda.workflow.load(
-        Path(file), memory=desk.memory, actions=actions, workflows=_paths(kit.workflows), model=kit.model
+        Path(file),
+        memory=desk.memory,
+        actions=actions,
+        workflows=_paths(kit.workflows),
+        model=kit.model,
+        behaviour=memoranda.workflow.Behaviour(recording=_recording()),
     )
     with desk.out.working(f"Running {flow.name}"):
         return flow.run(given, owner=user, thread=thread)

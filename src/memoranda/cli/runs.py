@@ -15,7 +15,7 @@ from memoranda.errors import Conflict, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
-    from memoranda import RunSummary
+    from memoranda import RunStep, RunSummary
     from memoranda.cli.run_results import Run
     from memoranda.mashin.run import Replay, Simulation
     from memoranda.mashin.run import Run as MachineRun
@@ -52,18 +52,24 @@ def list_runs(
     desk.out.table(columns, rows, whole=("run", "status", "started"), folded=("program", "why"))
 
 
-@command(runs_app, "show", example="memoranda runs show run_01a1…")
+@command(runs_app, "show", example="memoranda runs show run_01a1… --steps")
 def show_run(
     desk: Desk,
     run: Annotated[str, argument("RUN", "As the list shows it.")],
+    steps: Annotated[bool, flag("Also show what was recorded of each step.", "--steps")] = False,
 ) -> None:
-    """Show one run, and verify its events."""
+    """Show one run, and verify its events.
+
+    Step records are made by servers, and by programs that were loaded with a `Recording`.
+    """
     found = desk.memory.runs.get(run)
     verified = desk.memory.runs.verify(run)
+    records = desk.memory.runs.steps(run) if steps else []
     if desk.out.json:
         from memoranda.wire.codec import plain
 
-        return desk.out.document({**plain(found), "verified": verified})
+        shown = {"step_records": [one.to_dict() for one in records]} if steps else {}
+        return desk.out.document({**plain(found), "verified": verified, **shown})
     desk.out.pairs(
         [
             ("run", found.id),
@@ -82,6 +88,24 @@ def show_run(
             ("called by", found.parent or ""),
         ]
     )
+    for one in records:
+        _show_step(desk, one)
+    if steps and not records:
+        desk.out.aside("Nothing was recorded of its steps.")
+
+
+def _show_step(desk: Desk, step: RunStep) -> None:
+    """Print what was recorded of a step; one that is part of another is indented."""
+    within = "  " if step.parent is not None else ""
+    said = "" if step.type == step.step else f" ({step.type})"
+    desk.out.say(f"{within}{step.number}. {step.step}{said}: {step.status}, {step.seconds * 1_000:.1f} ms")
+    told = {"in": step.inputs, "out": step.output, "error": step.error, "run": step.run}
+    lines = [(name, value) for name, value in told.items() if value is not None]
+    lines += [(str(one.get("role", "")), one.get("text") or one) for one in step.messages]
+    lines += [("read", ref) for ref in step.reads] + [("wrote", ref) for ref in step.writes]
+    lines += [("cut", ", ".join(step.truncated))] if step.truncated else []
+    for name, value in lines:
+        desk.out.say(f"{within}   {name}: {formats.line(value, longest=200)}")
 
 
 def _why(run: RunSummary) -> str:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from memoranda.cli.command import Config, Desk, command, flag, group, lacking, option
-from memoranda.cli.settings import resolve_server
 from memoranda.errors import UsageError
+from memoranda.server.environment import resolve_server
 
 if TYPE_CHECKING:
     from memoranda.mcp.backends import Backend
@@ -27,6 +27,10 @@ def serve(
     workers: Annotated[int | None, option("N", "The number of processes.")] = None,
     sleep: Annotated[
         bool | None, flag("Learn from conversations that have settled. Default: yes.", "--sleep/--no-sleep")
+    ] = None,
+    reload: Annotated[bool | None, flag("Load changed program files again by themselves.", "--reload")] = None,
+    strict: Annotated[
+        bool | None, flag("Do not start if a program file has an error; otherwise it is listed with it.", "--strict")
     ] = None,
     egress_allow: Annotated[
         list[str] | None,
@@ -46,6 +50,8 @@ def serve(
         port=port,
         workers=workers,
         sleep=sleep,
+        reload=reload or None,
+        strict=strict or None,
         egress_allow=tuple(egress_allow) if egress_allow else None,
     )
     try:

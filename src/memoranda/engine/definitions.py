@@ -42,9 +42,8 @@ from memoranda.model.definition import (
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
-from memoranda.model.internals import is_internal
 from memoranda.model.limits import Limits
-from memoranda.model.names import why_not_a_name
+from memoranda.model.names import is_internal, why_not_a_name
 from memoranda.model.policy import EACH
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote

@@ -14,12 +14,14 @@ import msgspec
 
 from memoranda.engine.entries import expire_entry
 from memoranda.engine.facts import expire_fact
+from memoranda.engine.sessions import EndScope, end_scope, is_session
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import StorageError, UsageError
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import Approval, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.names import RUN_RECORD, SESSION_RECORD
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
@@ -121,9 +123,11 @@ def _drop_shared_approvals(rows: Transaction, scopes: list[Scope], call: Call) -
 
 
 class Sweep(WriteEffect, frozen=True, kw_only=True, tag="sweep"):
-    """Remove what has expired in a tenant."""
+    """Remove what has expired in a tenant: one portion of it."""
 
     capability: ClassVar[str] = "upkeep"
+    limit: int = _CHUNK
+    """Maximum number of facts, of entries, and of revisions."""
 
 
 class Swept(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +137,8 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     revisions: int = 0
     entries: int = 0
     idempotency_keys: int = 0
+    runs: int = 0
+    """Runs whose time was over; nothing is left of them but their events."""
     more: bool = False
     records: dict[str, int] = {}
     """The number of records among the facts, by the slug of their definition."""
@@ -140,21 +146,66 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
 @verb(Sweep)
 def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
-    """Remove one chunk of expired facts and entries, values that outlived their time, old idempotency records."""
-    tenant = effect.scope.tenant
-    gone = list(rows.facts(FactQuery(Scope(tenant), below=True, expired_by=call.now, limit=_CHUNK)))
+    """Remove a portion of expired facts and entries, values that outlived their time, old idempotency records.
+
+    With the record of a run everything in its scope goes, such as what was stored while it waited.
+    """
+    tenant, most = effect.scope.tenant, effect.limit
+    gone = list(rows.facts(FactQuery(Scope(tenant), below=True, expired_by=call.now, limit=most)))
     records = Counter(fact.key for fact in gone if _is_record(rows, fact, call))
     notes = [expire_fact(rows, fact, call) for fact in gone]
-    entries = list(rows.entries(EntryQuery(tenant=tenant, expired_by=call.now, limit=_CHUNK)))
+    runs = [fact.scope for fact in gone if fact.key == RUN_RECORD and fact.scope.shape == ("run",)]
+    for scope in runs:
+        notes += end_scope(rows, EndScope(scope=scope), call).notes
+    entries = list(rows.entries(EntryQuery(tenant=tenant, expired_by=call.now, limit=most)))
     notes += [expire_entry(rows, entry) for entry in entries]
+    expired = rows.expire(tenant, call.now, replays_before=call.now - _KEEP_REPLAYS, limit=most)
     swept = Swept(
         facts=len(gone),
         entries=len(entries),
-        **rows.expire(tenant, call.now, replays_before=call.now - _KEEP_REPLAYS),
-        more=_CHUNK in (len(gone), len(entries)),
+        runs=len(runs),
+        **expired,
+        more=max(len(gone), len(entries), expired["revisions"]) >= most,
         records=dict(records),
     )
     return Outcome(swept, tuple(notes))
+
+
+class EndIdleSessions(WriteEffect, frozen=True, kw_only=True, tag="end_idle_sessions"):
+    """End the sessions of agents in a tenant that were not used since a moment: one portion of them."""
+
+    capability: ClassVar[str] = "upkeep"
+    before: datetime
+    after: str | None = None
+    """The path of the last session that was looked at."""
+    limit: int = 50
+
+
+class IdleSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of sessions that were ended, and the path of the last one that was looked at, None at the end."""
+
+    ended: int
+    after: str | None
+
+
+@verb(EndIdleSessions)
+def end_idle_sessions(rows: Transaction, effect: EndIdleSessions, call: Call) -> Outcome[IdleSessions]:
+    """End sessions whose record is old, and the handoff trees that belong to them alone."""
+    query = FactQuery(
+        Scope(effect.scope.tenant), below=True, key=SESSION_RECORD, after=effect.after, limit=effect.limit
+    )
+    found = list(rows.facts(query))
+    idle = [fact for fact in found if fact.updated_at < effect.before and is_session(fact.scope)]
+    notes: list[Note] = []
+    for fact in idle:
+        notes += end_scope(rows, EndScope(scope=fact.scope), call).notes
+        tree = Scope.of(tenant=effect.scope.tenant, tree=fact.scope.parts[-1][1])
+        _, newest = rows.newest_below(tree)
+        # Other sessions may have joined it, and use it still.
+        if newest is not None and newest < effect.before:
+            notes += end_scope(rows, EndScope(scope=tree), call).notes
+    last = found[-1].scope.path if len(found) == effect.limit else None
+    return Outcome(IdleSessions(ended=len(idle), after=last), tuple(notes))
 
 
 def _is_record(rows: Reader, fact: Fact, call: Call) -> bool:

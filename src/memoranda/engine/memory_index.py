@@ -25,7 +25,7 @@ from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
-from memoranda.model.names import CHAT_RECORD, is_block, is_internal
+from memoranda.model.names import CHAT_RECORD, THREAD_MESSAGES, is_block, is_internal
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
@@ -40,6 +40,7 @@ _WHOLE_SCOPE = frozenset({"erase", "end_scope", "import"})
 _LONGEST_TEXT = 4_000
 """Characters of a fact that are searched."""
 _CHAT_PARTS = "chat.parts."
+_THREAD_MESSAGES = f"{THREAD_MESSAGES}."
 _SPOKEN = {"user": "user", "agent_text": "assistant"}
 _NOTHING = ShelfState()
 _NUMBERS_OF_AN_ITEM = 150
@@ -421,28 +422,37 @@ class MemoryIndex:
             yield from _lines(fact)
         elif is_internal(fact.scope, fact.key):
             if fact.key.startswith(_CHAT_PARTS):
-                yield from self._message(fact)
+                value = _map(fact.value)
+                agent = self._agents.get(fact.scope, "")
+                if not value.get("hidden"):
+                    yield from _message(fact, _SPOKEN.get(str(value.get("kind", ""))), str(value.get("seq", "")), agent)
+            elif fact.key.startswith(_THREAD_MESSAGES):
+                value = _map(fact.value)
+                role = "user" if value.get("by_owner") else "assistant"
+                number = fact.key.rpartition(".")[2].lstrip("0")
+                yield from _message(fact, role, number, "", sender=str(value.get("sender", "")))
         else:
             definition = next((one for one in self._definitions.get(fact.key, ()) if one.applies_to(fact.scope)), None)
             yield _record(fact, definition) if definition is not None else _fact(fact)
 
-    def _message(self, fact: Fact) -> Iterator[Item]:
-        value = _map(fact.value)
-        role = _SPOKEN.get(str(value.get("kind", "")))
-        if role is None or value.get("hidden") or not str(value.get("text", "")).strip():
-            return
-        ids, agent = dict(fact.scope.parts), self._agents.get(fact.scope, "")
-        actor = ids.get("user", "") if role == "user" else agent
-        text = str(value["text"])
-        yield Item(
-            group=Group("message", fact.scope, agent=agent),
-            ref=str(Ref("message", fact.scope, str(value.get("seq", "")))),
-            key=fact.key,
-            text=text,
-            searched=text[:_LONGEST_TEXT],
-            metadata={"thread": ids.get("thread", ""), "actor": actor, "role": role, "time": value.get("at", "")},
-            **_times(fact),
-        )
+
+def _message(fact: Fact, role: str | None, number: str, agent: str, *, sender: str = "") -> Iterator[Item]:
+    """Yield what is searched of a message; nothing if neither a user nor an agent said it."""
+    value = _map(fact.value)
+    text = str(value.get("text", ""))
+    if role is None or not text.strip():
+        return
+    ids = dict(fact.scope.parts)
+    actor = ids.get("user", "") if role == "user" else sender or agent
+    yield Item(
+        group=Group("message", fact.scope, agent=agent),
+        ref=str(Ref("message", fact.scope, number)),
+        key=fact.key,
+        text=text,
+        searched=text[:_LONGEST_TEXT],
+        metadata={"thread": ids.get("thread", ""), "actor": actor, "role": role, "time": value.get("at", "")},
+        **_times(fact),
+    )
 
 
 def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:

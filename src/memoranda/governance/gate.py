@@ -198,6 +198,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     at_once: bool = False
     """Whether a write that would have to wait is refused as `Busy`."""
+    observe: Callable[[Effect, Any], None] | None = None
+    """Told of every effect that was carried out, and what it returned."""
 
 
 class Gate:
@@ -233,7 +235,10 @@ class Gate:
         if caller.tenant is not None and effect.scope.tenant != caller.tenant:
             raise self._refuse_outside(effect, caller)
         verb = VERBS[type(effect)]
-        return self._write(effect, verb, caller) if effect.mutates else self._read(effect, verb, caller)
+        result = self._write(effect, verb, caller) if effect.mutates else self._read(effect, verb, caller)
+        if caller.observe is not None:
+            caller.observe(effect, result)
+        return result
 
     def stream(self, effect: Effect, caller: Caller, take: Callable[[datetime, Iterator[Any]], T]) -> T:
         """Pass the parts of a large result to `take` one by one, at one moment of the store; return what it returns.

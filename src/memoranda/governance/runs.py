@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -34,12 +34,13 @@ from memoranda.model.event import (
     RunEvent,
     RunNote,
     RunStatus,
+    RunStep,
     RunSummary,
     RunVerification,
     hash_event,
 )
 from memoranda.model.fact import Fact, was_imported
-from memoranda.model.names import RUN_RECORD, lies_under, require_label, why_not_a_name
+from memoranda.model.names import RUN_RECORD, STEPS, lies_under, require_label, step_key, why_not_a_name
 from memoranda.model.scope import LONGEST_ID, Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, hash_body, hash_content
@@ -85,7 +86,7 @@ class RecordRun(RunEffect, frozen=True, kw_only=True, tag="record_run"):
     @property
     def others(self) -> tuple[SetFact, ...]:
         """The writes that are not about the run itself."""
-        return tuple(one for one in self.writes if one.scope != self.scope or not lies_under(one.key, "runs"))
+        return tuple(one for one in self.writes if one.scope != self.scope or not _is_about_run(one.key))
 
     def weight(self) -> tuple[int, int]:
         """Return the number of writes and the bytes of their values."""
@@ -94,6 +95,10 @@ class RecordRun(RunEffect, frozen=True, kw_only=True, tag="record_run"):
     def refusable_weight(self) -> tuple[int, int]:
         """Return the weight without the record of a run that has begun: it has to be able to end."""
         return _weight(self.others if self.index else self.writes)
+
+
+def _is_about_run(key: str) -> bool:
+    return lies_under(key, "runs") or lies_under(key, STEPS)
 
 
 def _weight(writes: tuple[SetFact, ...]) -> tuple[int, int]:
@@ -309,6 +314,50 @@ def read_kept_run(rows: Reader, effect: ReadKeptRun, call: Call) -> Outcome[list
     if effect.verified:
         ensure_verified(rows, record, facts, call.now)
     return Outcome(facts)
+
+
+class ReadSteps(ReadEffect, frozen=True, kw_only=True, tag="read_steps"):
+    """Read the step records of a run or a session, in order; the scope is that of the run or session."""
+
+    capability: ClassVar[str] = "runs.read"
+    owner: Scope | None = None
+    """The owner of the run: reading its steps takes the right to read the owner's memory. None for a session."""
+    after: int = 0
+    """The number of the last record seen."""
+    limit: int | None = None
+    max_bytes: int | None = None
+
+    def demands(self) -> Iterator[Demand]:
+        """Yield the rights that reading the run takes; for a session, to read what is there."""
+        if self.owner is None:
+            yield ListFacts.capability, self.scope, STEPS
+        else:
+            yield self.capability, None, None
+            yield ListFacts.capability, self.owner, "runs"
+
+
+@verb(ReadSteps)
+def read_steps(rows: Reader, effect: ReadSteps, call: Call) -> Outcome[list[RunStep]]:
+    """Return step records in order; none of a run that belongs to another owner."""
+    if effect.owner is not None:
+        run = effect.scope.parts[-1][1]
+        record = record_of(rows, effect.scope.tenant, run, call.now)
+        if record is None or summary_of(record).scope != effect.owner.path:
+            return Outcome([])
+    steps = islice(_steps(rows, effect, call.now), effect.limit)
+    return Outcome(take_within(steps, lambda one: one, effect.max_bytes))
+
+
+def _steps(rows: Reader, effect: ReadSteps, now: datetime) -> Iterator[RunStep]:
+    """Yield step records, reading one part of them after the other: a part may be large."""
+    after = step_key(effect.after)
+    while True:
+        query = FactQuery(effect.scope, active_at=now, prefix=STEPS, after=after, limit=1)
+        part = next(iter(rows.facts(query)), None)
+        if part is None:
+            return
+        after = part.key
+        yield from (step for step in msgspec.convert(part.value, list[RunStep]) if step.number > effect.after)
 
 
 class ReadDecision(RunEffect, frozen=True, kw_only=True, tag="read_decision"):

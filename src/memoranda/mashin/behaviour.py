@@ -11,6 +11,7 @@ import msgspec
 from memoranda.model.clock import Duration
 from memoranda.model.entry import Mode
 from memoranda.model.limits import check_count
+from memoranda.runs.steps import NO_RECORDING, Recording
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of nested machines."""
     keep: Duration | None = "30d"
     """How long the inputs and results of a run are kept after its end; its events stay in the ledger."""
+    recording: Recording = NO_RECORDING
+    """What is recorded of each step, for looking into a run; nothing by default."""
     sleep: Callable[[float], None] = time.sleep
     """How to wait between two attempts."""
 

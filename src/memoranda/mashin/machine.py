@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,21 +16,24 @@ from memoranda.api.memory import Memory
 from memoranda.errors import Conflict, Hint, MemorandaError, ModelUnavailable, UsageError
 from memoranda.governance.runs import HoldStep
 from memoranda.lang.diagnostics import source_error
+from memoranda.lang.document import Raw
 from memoranda.lang.expression.dialect import ExpressionRun as Drawing
 from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
 from memoranda.mashin.checker import check_source
-from memoranda.mashin.document import Ask, Document
+from memoranda.mashin.document import Ask, Document, NamedStep, Recall, Remember, value_of
 from memoranda.mashin.guards import ActiveGuard, Rule, activate, missing, missing_guard
 from memoranda.mashin.plan import Plan, compile_machine
 from memoranda.mashin.run import Replay, Run, make_execution
 from memoranda.mashin.runtime.execution import Begun, Chosen, Execution, Resources, RunMode, Spending, step_failed
-from memoranda.mashin.runtime.flow import execute
+from memoranda.mashin.runtime.flow import execute, type_of
 from memoranda.model.policy import Policy
+from memoranda.model.program import Bindings, StepBinding
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs import program
 from memoranda.runs.outcome import CallResult, Outcome, Unrecorded, Waiting
-from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram
+from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram, distinct
+from memoranda.runs.steps import Recording, WatchedModel, watch_memory
 from memoranda.runs.storage import Journal, JournalEntry, StoredRun
 
 if TYPE_CHECKING:
@@ -105,6 +109,22 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
         return self._kit.behaviour
 
     @property
+    def inputs(self) -> dict[str, Any] | None:
+        """JSON schema of its input; None if it takes any."""
+        return self.plan.accepts.schema if self.document.accepts is not None else None
+
+    @property
+    def bindings(self) -> Bindings:
+        """The collections, models and machines that its steps use, as far as they are written in its text."""
+        steps = [_step_binding(name, step) for name, step in self.plan.steps.items()]
+        return Bindings(
+            collections=distinct(name for one in steps for name in one.memory),
+            models=distinct(one.model for one in steps),
+            tools=distinct(name for one in steps for name in (*one.tools, one.program)),
+            steps=tuple(steps),
+        )
+
+    @property
     def guards(self) -> tuple[ActiveGuard, ...]:
         """The guards of its steps."""
         return self._guards
@@ -169,6 +189,11 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
 
     def _handle(self, stored: StoredRun) -> Run:
         return Run(self, stored)
+
+    @property
+    def recording(self) -> Recording:
+        """What is recorded of the steps of its runs."""
+        return self.behaviour.recording
 
     def _seconds_kept(self, begun: Begun) -> int | None:
         return begun.chosen.keep
@@ -280,13 +305,14 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
 
     def _resources(self, scope: Scope) -> Resources:
         policy = self.plan.permissions.policy()
+        memory = self._acting_under(policy) or self._memory.narrowed(policy).through("mashin")
         return Resources(
             base=self._memory,
-            memory=self._acting_under(policy) or self._memory.narrowed(policy).through("mashin"),
+            memory=watch_memory(memory) if self.recording.is_on else memory,
             scope=scope,
             machines=self._peers,
             resume=self._resume_called,
-            model=self._model,
+            model=(lambda name: WatchedModel(self._model(name))) if self.recording.is_on else self._model,
         )
 
     def _asked_models(self) -> Iterable[Model | str | None]:
@@ -333,6 +359,24 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
 
     def _drawing(self) -> Drawing:
         return Drawing(clock=self._memory.clock, ids=self._memory.ids)
+
+
+def _step_binding(name: str, step: NamedStep) -> StepBinding:
+    if isinstance(step, Ask):
+        return StepBinding(
+            name=name,
+            type=type_of(step),
+            model=None if step.using is None else step.using.text,
+            tools=_literals(step.tools),
+            program=None if step.machine is None else step.machine.text,
+        )
+    config = step.config if isinstance(step, Remember | Recall) else ()
+    return StepBinding(name=name, type=type_of(step), memory=_literals(value_of(config, "collection")))
+
+
+def _literals(raw: Raw | None) -> tuple[str, ...]:
+    """Return the texts in quotes in an expression."""
+    return () if raw is None else tuple(re.findall(r'"([^"$]+)"', raw.text))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -134,6 +134,42 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
 
+StepStatus = Literal["completed", "failed", "waiting", "stopped"]
+
+
+class RunStep(Result, frozen=True, kw_only=True):
+    """What was recorded of a step of a run, or of a turn of an agent.
+
+    A value that was cut is `{"truncated": true, "bytes": …, "start": …}`, and is named in `truncated`. Where only
+    hashes are kept, a value is `{"hash": …, "bytes": …}`.
+    """
+
+    _columns: ClassVar[tuple[str, ...]] = ("number", "step", "type", "status", "seconds")
+    number: int
+    """In the order in which the steps began, from 1."""
+    step: str
+    type: str
+    """The action of a task, the kind of a step, or what an agent did."""
+    status: StepStatus
+    started_at: datetime
+    seconds: float
+    parent: int | None = None
+    """The number of the step that it is part of, such as the task whose model called it."""
+    attempts: int = 1
+    inputs: Any = None
+    output: Any = None
+    messages: tuple[dict[str, Any], ...] = ()
+    """To and from models: `role`, `text`, `calls`, `tool`, and of replies `model`, `tokens_in` and `tokens_out`."""
+    reads: tuple[str, ...] = ()
+    """Refs of the memory that was read."""
+    writes: tuple[str, ...] = ()
+    error: dict[str, Any] | None = None
+    run: str | None = None
+    """The run of the program that it called."""
+    truncated: tuple[str, ...] = ()
+    """Names of the fields that were cut."""
+
+
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run's chain after a record: where the next one continues."""
 
@@ -170,6 +206,8 @@ class RunSummary(Result, frozen=True, kw_only=True):
     waiting: dict[str, Any] | None = None
     parent: str | None = None
     """The run that this one was called from."""
+    recorded: int = 0
+    """The number of its newest step record; 0 where none are kept."""
 
 
 class RunVerification(Result, frozen=True, kw_only=True):

@@ -28,8 +28,21 @@ SESSION_RECORD = "abl.session"
 RUN_RECORD = "runs.run"
 """The key of a run's record, which has its status."""
 
+STEPS = "steps"
+"""Step records of a run or a session are below this key."""
+
 CHAT_RECORD = "chat.conversation"
 """The key of a conversation's record, which has its status."""
+
+THREAD_RECORD = "threads.thread"
+"""The key of the record of a conversation with a workflow."""
+THREAD_MESSAGES = "threads.messages"
+"""The messages of a conversation with a workflow are below this key, by number."""
+
+
+def step_key(last: int) -> str:
+    """Return the key of step records of which this is the last number: one after `step_key(5)` has the sixth."""
+    return f"{STEPS}.{last:012}"
 
 
 def collection_key(name: str) -> str:
@@ -126,12 +139,13 @@ INTERNALS = (
     Internal("sleep-time memory", (_USER, _USER_AGENT), ("sleep.learned",)),
     Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",)),
     Internal("chat", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
-    Internal("conversations with workflows", (_CONVERSATION,), ("threads.thread", "threads.messages")),
+    Internal("conversations with workflows", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
     Internal("conversations with workflows", (_USER,), ("threads.current",)),
     Internal("sessions of agents", (("session",),), (SESSION_RECORD, "abl.results"), resumes=True),
     Internal("agents", (("agent",),), ("abl.sources",), resumes=True),
     Internal("machines and workflows", (("agent",), ("workflow",)), ("runs.sources",), resumes=True),
     Internal("runs", (("run",),), ("runs",), resumes=True),
+    Internal("runs and sessions", (("run",), ("session",)), ("steps.*",), resumes=True),
 )
 """Everything that the runtime writes. Its keys have two segments or more, so none is the slug of a definition."""
 

@@ -37,11 +37,13 @@ from memoranda.lang.scripts import Report
 from memoranda.lang.source import digest_of
 from memoranda.model.event import GENESIS, OVER, Language, RunSummary
 from memoranda.model.fact import Fact
+from memoranda.model.program import Bindings
 from memoranda.model.scope import Scope
 from memoranda.model.text import check_reason, quote
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.runs.outcome import Failure, Outcome, Unrecorded
 from memoranda.runs.recorder import Recorder
+from memoranda.runs.steps import Recording, StepLog
 from memoranda.runs.storage import (
     OWN_SOURCE,
     JournalEntry,
@@ -257,6 +259,11 @@ class Replay(Protocol):
         ...
 
 
+def distinct(names: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the names, each once, in order."""
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
 class Compiled(msgspec.Struct, Generic[PlanT], frozen=True, kw_only=True):
     """A compiled text: its plan, its diagnostics, and what it needs that was not given."""
 
@@ -366,6 +373,16 @@ class Program(ABC, Generic[PlanT, KitT]):
         """The memory that it was loaded with, or moved to."""
         return self._memory
 
+    @property
+    @abstractmethod
+    def inputs(self) -> dict[str, Any] | None:
+        """JSON schema of its input; None if it takes any."""
+
+    @property
+    @abstractmethod
+    def bindings(self) -> Bindings:
+        """The memory, models, tools and programs that it uses."""
+
     def __repr__(self) -> str:
         """Return its name and its file."""
         return f"<{type(self).__module__.rpartition('.')[0]}.{type(self).__name__} {self.name} from {self.file}>"
@@ -390,6 +407,11 @@ class RecordedProgram(Program[PlanT, KitT], Generic[PlanT, KitT, Run]):
     @abstractmethod
     def resume_run(self, stored: StoredRun, entry: JournalEntry | None) -> Run:
         """Resume a run with what it waited for; None if that was the run of another program."""
+
+    @property
+    @abstractmethod
+    def recording(self) -> Recording:
+        """What is recorded of the steps of its runs."""
 
     @abstractmethod
     def _seconds_kept(self, begun: Any) -> int | None:
@@ -488,6 +510,7 @@ class RecordedProgram(Program[PlanT, KitT], Generic[PlanT, KitT, Run]):
         if not self._text_stored and keeper.may(RecordRun(scope=place, run=id, index=0, previous=GENESIS)):
             self._text_stored = store_source(keeper, self.LANGUAGE, self.name, self.plan.digest, self._text)
         recorder = Recorder(keeper, place, id, owner=scope if scope.path else None)
+        self._record_steps(recorder, summary, begun)
         recorder.opening = lambda: (*self._text_writes(place), *opening_writes(place, summary, begun))
         return ActiveRun(summary, begun, place, recorder)
 
@@ -499,8 +522,17 @@ class RecordedProgram(Program[PlanT, KitT], Generic[PlanT, KitT, Run]):
         running = msgspec.structs.replace(summary, status="running", waiting=None)
         place = run_scope(self._memory.tenant, summary.id)
         recorder = Recorder(self._keeper, place, summary.id, index=summary.events, head=summary.head, passed=passed)
+        self._record_steps(recorder, summary, begun)
         recorder.opening = lambda: opening_writes(place, running, begun)
         return ActiveRun(running, begun, place, recorder)
+
+    def _record_steps(self, recorder: Recorder, summary: RunSummary, begun: Any) -> None:
+        """Let the steps of a run be recorded, where they are to be."""
+        if self.recording.is_on:
+            clock, last = self._memory.clock, summary.recorded
+            log = StepLog(self.recording, clock=clock, salt=summary.id, last=last, is_known=recorder.is_known)
+            log.learn_secrets(begun.input)
+            recorder.steps = log
 
     def _close(
         self,
@@ -523,7 +555,11 @@ class RecordedProgram(Program[PlanT, KitT], Generic[PlanT, KitT, Run]):
         )
         entries = tuple(entries)
         ttl = self._seconds_kept(run.begun) if over else None
-        writes = closing_writes(run.scope, summary, run.begun, entries, outcome.output, ttl=ttl)
+        writes: tuple[SetFact, ...] = ()
+        if run.recorder.steps is not None:
+            writes = run.recorder.steps.writes(run.scope)
+            summary = msgspec.structs.replace(summary, recorded=run.recorder.steps.last)
+        writes += closing_writes(run.scope, summary, run.begun, entries, outcome.output, ttl=ttl)
         run.recorder.flush((*self._text_writes(run.scope), *writes), ends=ends)
         summary = msgspec.structs.replace(summary, events=run.recorder.index, head=run.recorder.head)
         return StoredRun(summary=summary, begun=run.begun, entries=entries, output=outcome.output)

@@ -18,6 +18,7 @@ from memoranda.governance.runs import RecordRun
 from memoranda.model.event import GENESIS, Decision, Recorded, RunEventKind, RunNote
 from memoranda.model.scope import Scope
 from memoranda.runs.outcome import Unrecorded
+from memoranda.runs.steps import NO_STEP, OpenStep, StepLog, current_step
 
 _BATCH = 256
 """Maximum number of events that wait where the program has no effects."""
@@ -50,6 +51,8 @@ class Recorder:
         self._count = 0
         self._waiting: list[RunNote] = []
         self._lock = RLock()
+        self.steps: StepLog | None = None
+        """What is recorded of its steps, where anything is."""
         self.opening: Callable[[], tuple[SetFact, ...]] | None = None
         """Makes the writes that go with the first events."""
 
@@ -72,6 +75,20 @@ class Recorder:
                 self._waiting.append(event)
                 if len(self._waiting) >= _BATCH:
                     self.flush()
+
+    def step(self, step: str, type: str) -> OpenStep:
+        """Return a step that begins, to be recorded at the end of its `with` block."""
+        return NO_STEP if self.steps is None else self.steps.step(step, type)
+
+    @property
+    def current_step(self) -> OpenStep:
+        """The step that runs now."""
+        # Where nothing is recorded, the step in the context is one of the program that called this one.
+        return NO_STEP if self.steps is None else current_step()
+
+    def is_known(self) -> bool:
+        """Return whether an earlier execution made the newest event of this one."""
+        return self._count <= self._passed
 
     @property
     def catching_up(self) -> bool:

@@ -42,6 +42,7 @@ from memoranda.model.block import BlockType, agent_scope, key_of, size_limits
 from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
 from memoranda.model.fact import Fact
 from memoranda.model.names import is_block
+from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
@@ -91,9 +92,11 @@ class WorkingMemory:
         places: Mapping[str, Scope],
         blocks: Mapping[str, BlockBinding],
         read: Callable[[], _Read],
+        thread: str | None = None,
     ) -> None:
         """Take the owner's scope, definitions by slug and their scopes in this run, blocks by name, and a reader."""
         self._memory = memory
+        self._thread = thread
         self._home = home
         self._places = places
         self._around: WorkingMemory | None = None
@@ -123,7 +126,9 @@ class WorkingMemory:
 
         Its writes are stored at once and shown here too, inside `guard`, which may refuse them by raising.
         """
-        view = WorkingMemory(self._memory, self._home, self.definitions, self._places, self.blocks, self._read)
+        view = WorkingMemory(
+            self._memory, self._home, self.definitions, self._places, self.blocks, self._read, self._thread
+        )
         with self._lock:
             view._values, view._versions = self._values, dict(self._versions)
         view._around, view._guard, view.skipped = self, guard, self.skipped
@@ -132,7 +137,7 @@ class WorkingMemory:
     def remembered(self, query: str) -> str:
         """Return what else is remembered of the owner that answers a query, as text for a prompt; may be empty."""
         bound = any(one.block == "core" and one.agent is None for one in self.blocks.values())
-        return remembered_text(self._memory, self._home, query, core=not bound)
+        return remembered_text(self._memory, self._home, query, core=not bound, conversation=self._thread)
 
     def reload(self) -> None:
         """Read what others have written since."""
@@ -150,6 +155,14 @@ class WorkingMemory:
     def contract(self, slug: str) -> Mounted:
         """Return the definition of this slug, or the block of this name."""
         return self.blocks.get(slug) or self.definitions[slug]
+
+    def refs(self, slugs: Iterable[str]) -> list[str]:
+        """Return the refs of the records of these slugs and the blocks of these names, as far as they exist."""
+        found = [slug for slug in slugs if slug in self._values]
+        places = [
+            self.blocks[slug].place(self._home) if slug in self.blocks else (self._places[slug], slug) for slug in found
+        ]
+        return [str(Ref("fact", scope, key)) for scope, key in places]
 
     def block_versions(self) -> dict[str, int]:
         """Return the version of each block as its text is shown here; 0 for a block that does not exist."""
@@ -314,7 +327,7 @@ def load_memory(
         records, skipped = _validate(chosen, (fact for fact in facts if not is_block(fact.scope, fact.key)), strict)
         return [*records, *(fact for fact in facts if is_block(fact.scope, fact.key))], skipped
 
-    working = WorkingMemory(memory, home, chosen, places, texts, read)
+    working = WorkingMemory(memory, home, chosen, places, texts, read, thread)
     working.reload()
     return working
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 import msgspec
 
 from memoranda.errors import Conflict, Hint, RunFailed, UsageError
-from memoranda.model.event import OVER, RunEvent, RunStatus, RunSummary, RunVerification
+from memoranda.model.event import OVER, RunEvent, RunStatus, RunStep, RunSummary, RunVerification
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode_checked
 from memoranda.runs.outcome import CallResult, Failure, Waiting
@@ -73,6 +73,11 @@ class RunHandle(ABC, Generic[ProgramT]):
     def events(self) -> list[RunEvent]:
         """Its events in the ledger, in order."""
         return self._memory.runs.events(self.id)
+
+    @property
+    def step_records(self) -> list[RunStep]:
+        """What was recorded of its steps, in order; empty unless its program was loaded with a `Recording`."""
+        return self._memory.runs.steps(self.id)
 
     def verify(self) -> RunVerification:
         """Return whether its events are complete, in order and unchanged."""

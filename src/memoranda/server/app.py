@@ -22,11 +22,12 @@ from memoranda.api.memory import Memory
 from memoranda.server.auth.principals import attempt_counter, authenticate
 from memoranda.server.event_streams import ActiveStreams
 from memoranda.server.exports import Exports
+from memoranda.server.housekeeping import Housekeeper
 from memoranda.server.metrics import MEDIA_TYPE, Metrics
 from memoranda.server.middleware import RequestMiddleware, compress
 from memoranda.server.openapi import openapi, openapi_config
 from memoranda.server.problems import problem_response
-from memoranda.server.programs import load_programs
+from memoranda.server.programs import Programs, ReloadCounter, load_programs
 from memoranda.server.requests import StrictRequest, check_parameters
 from memoranda.server.responses import handlers_in, problem_specs
 from memoranda.server.routes import admin, chat, collections, memory, runs
@@ -64,12 +65,16 @@ class _Application(Litestar):
         return [*plugins, MsgspecDIPlugin()]
 
 
-def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
-    """Return the application. It opens its own memory, and closes it, unless one is passed."""
+def create_app(settings: Settings, memory: Memory | None = None, *, counter: ReloadCounter | None = None) -> Litestar:
+    """Return the application. It opens its own memory, and closes it, unless one is passed.
+
+    `counter` is shared with the other processes of the server, so that all of them reload their programs.
+    """
     opened = memory is None
     shared = memory if memory is not None else open_memory(settings)
     counted = Metrics(memoranda.__version__)
     attempts = attempt_counter(settings)
+    programs = load_programs(settings, shared, counter=counter)
     api = Router(PREFIX, route_handlers=handlers_in(*_ROUTES))
     app = _Application(
         [api, index, health, ready, metrics, openapi],
@@ -77,7 +82,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             {
                 "memory": shared,
                 "metrics": counted,
-                "programs": load_programs(settings, shared),
+                "programs": programs,
                 "turns": ActiveStreams(),
                 "page_bytes": settings.page_bytes,
                 "exports": Exports(settings.export_timeout),
@@ -85,7 +90,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             deep_copy=False,
         ),
         middleware=[compress, authenticate(settings, shared, attempts), check_parameters],
-        lifespan=[partial(_lifespan, settings, shared, counted, closes=opened)],
+        lifespan=[partial(_lifespan, settings, shared, counted, programs, closes=opened)],
         exception_handlers={Exception: problem_response},
         cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "Link", "X-Request-Id"])
         if settings.cors
@@ -99,7 +104,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     def create_pages() -> Litestar:
         from memoranda.server.admin.app import create_pages
 
-        return create_pages(settings, shared, app.state.programs, attempts)
+        return create_pages(settings, shared, programs, attempts)
 
     mounted = AdminMount(app.asgi_handler, create_pages)
     app.asgi_handler = RequestMiddleware(mounted, metrics=counted, ids=shared.ids)
@@ -154,9 +159,9 @@ def _wants_html(accept: str) -> bool:
 
 @asynccontextmanager
 async def _lifespan(
-    settings: Settings, memory: Memory, metrics: Metrics, app: Litestar, *, closes: bool
+    settings: Settings, memory: Memory, metrics: Metrics, programs: Programs, app: Litestar, *, closes: bool
 ) -> AsyncGenerator[None]:
-    """Run the thread pool and the sleep-time worker while the application serves."""
+    """Run the thread pool, the housekeeper and the sleep-time worker while the application serves."""
     previous = sys.getswitchinterval()
     # The event loop releases the GIL at each store access and must get it back from threads that compute. With the
     # default of 5 ms, reads beside writes take 1.5 times as long.
@@ -169,9 +174,12 @@ async def _lifespan(
             worker = (
                 loop.run_in_executor(None, start_sleep_worker, settings, memory, metrics) if settings.sleep else None
             )
+            housekeeper = Housekeeper(settings, memory, metrics, programs)
+            housekeeper.start()
             yield
             if worker is not None:
                 (await worker).stop(timeout=settings.shutdown_timeout)
+            await run_sync(partial(housekeeper.stop, timeout=settings.shutdown_timeout))
     finally:
         sys.setswitchinterval(previous)
         if closes:

@@ -1,13 +1,16 @@
 """A demo server with users, memory and programs to try; it needs no model key.
 
-`make serve` runs it. Its data stays in a folder and is used again the next time.
+`make serve` runs it. Its data stays in a folder and is used again the next time. Settings of the environment apply as
+for `memoranda serve`: with `MEMORANDA_DB` it serves that database, without a demo.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from memoranda.api.memory import Memory
 from memoranda.chat.turn import chat
@@ -18,6 +21,7 @@ try:
     from memoranda.server.app import open_memory
     from memoranda.server.auth.keys import NewKey, create_key, first_key, list_keys, revoke_key
     from memoranda.server.chat_agents import CHAT_FILE, read_chat_agents
+    from memoranda.server.environment import resolve, resolve_all
     from memoranda.server.launcher import serve
     from memoranda.server.settings import Settings
 except ImportError as missing:
@@ -25,6 +29,8 @@ except ImportError as missing:
     if __name__ != "__main__":
         raise
     sys.exit(f'error: the demo needs the package `{missing.name}`. Install it with `pip install "memoranda[server]"`')
+
+_SETTINGS = frozenset(one.name for one in fields(Settings))
 
 USER = "ada"
 """The user whose key is shown."""
@@ -108,16 +114,11 @@ _PLOT = {
 }
 
 
-def settings_in(folder: Path, *, host: str = "127.0.0.1", port: int = 8765) -> Settings:
-    """Return the settings of the demo in a folder."""
-    return Settings(
-        db=str(folder / "memory.db"),
-        host=host,
-        port=port,
-        agents=str(folder / "agents"),
-        machines=str(folder / "machines"),
-        workflows=str(folder / "workflows"),
-    )
+def settings_in(folder: Path, **given: Any) -> Settings:
+    """Return the settings of the demo in a folder, with other settings as they are given."""
+    own: dict[str, Any] = {name: str(folder / name) for name in ("agents", "machines", "workflows")}
+    own["db"] = str(folder / "memory.db")
+    return Settings(**(own | given))
 
 
 def write_programs(folder: Path) -> None:
@@ -171,11 +172,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Serve the demo until stopped; return the exit code."""
     parser = ArgumentParser(prog="python -m memoranda.server.demo", description="A server with demo data.")
     parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="the folder for all data")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8765, help="0 for any free port")
+    parser.add_argument("--host", help="default: MEMORANDA_HOST, or 127.0.0.1")
+    parser.add_argument("--port", type=int, help="0 for any free port; default: MEMORANDA_PORT, or 8765")
     given = parser.parse_args(arguments)
     try:
-        _serve(given.folder, host=given.host, port=given.port)
+        resolved = resolve_all(resolve(), host=given.host, port=given.port)
+        settings = {one.name: one.value for one in resolved.all if one.origin != "default" and one.name in _SETTINGS}
+        if "db" in settings:
+            serve(Settings(**settings), announce=_announce)
+        else:
+            _serve(given.folder, settings)
     except MemorandaError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -187,12 +193,21 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _serve(folder: Path, *, host: str, port: int) -> None:
+def _announce(address: str, key: NewKey | None) -> None:
+    lines = [
+        f"Memoranda listens on {address}",
+        *([f"The key of the administrator, shown only once: {key.token}"] if key is not None else []),
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _serve(folder: Path, given: dict[str, Any]) -> None:
     write_programs(folder)
-    settings = settings_in(folder, host=host, port=port)
+    settings = settings_in(folder, **given)
     with open_memory(settings) as memory:
         # Before any other key is created: the first one is the administrator's.
-        admin = first_key(memory)
+        admin = first_key(memory, admin_key=settings.admin_key or None)
         fill(memory)
         token = new_key(memory).token
 

@@ -9,10 +9,11 @@ import signal
 import socket
 from collections.abc import Callable
 from functools import partial
-from multiprocessing import parent_process, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from types import FrameType
+from typing import cast
 
 from litestar import Litestar
 from uvicorn import Server
@@ -25,7 +26,7 @@ from memoranda.server.auth.principals import attempt_counter, authenticate
 from memoranda.server.exports import remove_old_exports
 from memoranda.server.http_protocol import HttpProtocol, ServerConfig
 from memoranda.server.logs import log_configuration
-from memoranda.server.programs import load_programs
+from memoranda.server.programs import LocalCounter, ReloadCounter, load_programs
 from memoranda.server.settings import Settings
 from memoranda.server.sleep_worker import find_extractor
 
@@ -47,8 +48,9 @@ def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None])
     with listening:
         remove_old_exports()
         key = _prepare(settings)
+        counter: ReloadCounter = LocalCounter() if settings.workers == 1 else _shared_counter()
         config = ServerConfig(
-            partial(_create_app, settings),
+            partial(_create_app, settings, counter),
             factory=True,
             workers=settings.workers,
             loop="auto",
@@ -63,7 +65,7 @@ def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None])
         )
         config.read_timeout = settings.read_timeout
         _raise_file_limit()
-        run = _one_process(config, listening) if settings.workers == 1 else _workers(config, listening)
+        run = (_one_process if settings.workers == 1 else _workers)(config, listening, counter)
         announce(_address(listening), key)
         run()
 
@@ -76,8 +78,24 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def _one_process(config: ServerConfig, listening: socket.socket) -> Callable[[], None]:
+def _shared_counter() -> ReloadCounter:
+    """Return a counter in memory that the worker processes share; they are started with it."""
+    return cast("ReloadCounter", get_context("spawn").Value("Q", 0, lock=False))
+
+
+def _one_process(config: ServerConfig, listening: socket.socket, counter: ReloadCounter) -> Callable[[], None]:
     server = Server(config)
+
+    on_terminal = os.isatty(0)
+
+    def reload(number: int, frame: FrameType | None) -> None:
+        # A terminal that is closed sends this signal, too.
+        if on_terminal and not os.isatty(0):
+            server.should_exit = True
+        else:
+            counter.value += 1
+
+    signal.signal(signal.SIGHUP, reload)
 
     # After a graceful shutdown uvicorn would end the process by the same signal; this handler keeps the exit code 0.
     # It also covers a signal that arrives before uvicorn has installed its own handlers.
@@ -89,8 +107,24 @@ def _one_process(config: ServerConfig, listening: socket.socket) -> Callable[[],
     return lambda: server.run(sockets=[listening])
 
 
-def _workers(config: ServerConfig, listening: socket.socket) -> Callable[[], None]:
-    supervisor = Multiprocess(config, sockets=[listening])
+class _Supervisor(Multiprocess):
+    """The parent of the worker processes."""
+
+    def __init__(self, config: ServerConfig, sockets: list[socket.socket], counter: ReloadCounter) -> None:
+        super().__init__(config, sockets)
+        self._counter = counter
+        self._on_terminal = os.isatty(0)
+
+    def handle_hup(self) -> None:
+        """Let every worker reload its programs, unless a terminal was closed; uvicorn would replace the workers."""
+        if self._on_terminal and not os.isatty(0):
+            self.should_exit.set()
+        else:
+            self._counter.value += 1
+
+
+def _workers(config: ServerConfig, listening: socket.socket, counter: ReloadCounter) -> Callable[[], None]:
+    supervisor = _Supervisor(config, [listening], counter)
     # A terminal sends Ctrl-C to every process of the group. Workers inherit that SIGINT is blocked and are stopped by
     # this process instead, so none of them prints a traceback. Python's resource tracker unblocks SIGINT, so it is
     # started before the first worker.
@@ -100,12 +134,14 @@ def _workers(config: ServerConfig, listening: socket.socket) -> Callable[[], Non
     return supervisor.run
 
 
-def _create_app(settings: Settings) -> Litestar:
+def _create_app(settings: Settings, counter: ReloadCounter) -> Litestar:
     """Return the application of this process; a worker ends when its parent process does."""
     parent = parent_process()
     if parent is not None:
+        # A terminal that is closed sends it to every process; the parent alone lets the programs be reloaded.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         Thread(target=_end_with, args=(parent,), daemon=True).start()
-    return create_app(settings)
+    return create_app(settings, counter=counter)
 
 
 def _end_with(parent: BaseProcess) -> None:

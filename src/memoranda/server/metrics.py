@@ -19,6 +19,9 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "POST", "PATCH", "DELETE"})
 _JOB_STATES = get_args(JobState)
 _OUTCOMES = ("done", "failed", "look_failed")
+_SWEEPS = ("done", "failed")
+SWEPT_KINDS = ("facts", "revisions", "entries", "idempotency_keys", "runs", "sessions", "files")
+"""What a sweep removes."""
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -36,6 +39,9 @@ class Metrics:
         """Consolidated conversations and failures; written by the thread of the sleep-time worker."""
         self.sleep_jobs: Mapping[str, int] = {}
         """Number of sleep-time jobs by state at the last pass, in the whole database."""
+        self.swept: Counter[str] = Counter()
+        """What sweeps removed, by kind; written by the thread of the housekeeper, as is the next."""
+        self.sweeps: Counter[str] = Counter()
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a completed request."""
@@ -60,6 +66,10 @@ class Metrics:
             *(f'memoranda_sleep_jobs{{state="{one}"}} {self.sleep_jobs.get(one, 0)}' for one in _JOB_STATES),
             *_head("slept_total", "counter", "Consolidated conversations, failed ones, and failed passes."),
             *(f'memoranda_slept_total{{outcome="{one}"}} {self.slept[one]}' for one in _OUTCOMES),
+            *_head("sweeps_total", "counter", "Sweeps of expired data by this process, and failed ones."),
+            *(f'memoranda_sweeps_total{{outcome="{one}"}} {self.sweeps[one]}' for one in _SWEEPS),
+            *_head("swept_total", "counter", "What sweeps removed, by kind."),
+            *(f'memoranda_swept_total{{kind="{one}"}} {self.swept[one]}' for one in SWEPT_KINDS),
             *_head("requests_total", "counter", "Completed requests."),
         ]
         for (method, route, status), count in sorted(self._requests.items()):

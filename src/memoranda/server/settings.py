@@ -1,4 +1,4 @@
-"""The settings of a server. `memoranda.cli.settings` reads them from flags, variables and files."""
+"""The settings of a server. `memoranda.server.environment` reads them from flags, variables and files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from memoranda.errors import UsageError
 from memoranda.lang.egress import egress_policy
+from memoranda.model.clock import parse_duration
 from memoranda.model.text import quote
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -93,6 +94,22 @@ class Settings:
     """The folder with workflows."""
     on_invalid: Literal["raise", "skip"] = "raise"
     """What a workflow does about a record that it names and that does not fit its definition: not start, or skip it."""
+    strict: bool = False
+    """Whether a program file with an error stops the start; otherwise it is listed with its errors."""
+    reload: bool = False
+    """Whether changed program files are loaded again by themselves."""
+    step_records: Literal["none", "hashes", "full"] = "full"
+    """What is recorded of each step of a run: `full`, `hashes` of values, or `none`."""
+    step_redact: tuple[str, ...] = ()
+    """Names of fields that step records leave out, such as `email`."""
+    keep_steps: str = "30d"
+    """How long step records are kept; empty for as long as their run or session."""
+    keep_runs: str = "30d"
+    """How long the data of a run is kept after its end; empty for no limit."""
+    keep_sessions: str = ""
+    """How long an idle session of an agent is kept; empty for no limit."""
+    sweep_every: float = 3_600.0
+    """Seconds between two sweeps of expired data; 0 for none."""
     egress_allow: tuple[str, ...] = ()
     """Hosts, addresses and networks that programs may reach besides the public internet, such as `10.1.0.0/16`."""
 
@@ -108,6 +125,10 @@ class Settings:
         _check_range("shutdown_timeout", self.shutdown_timeout, 0, 3_600)
         _check_range("sleep_delay", self.sleep_delay, 0, 31_536_000)
         _check_range("sleep_every", self.sleep_every, 0.05, 86_400)
+        _check_range("sweep_every", self.sweep_every, 0, 31_536_000)
+        for name in ("keep_steps", "keep_runs", "keep_sessions"):
+            if getattr(self, name):
+                parse_duration(getattr(self, name))
         _check_range("rate", self.rate, 0, 1_000_000_000)
         _check_range("wrong_keys", self.wrong_keys, 0, 1_000_000)
         _check_range("burst", self.burst, 1, 1_000_000_000)

@@ -106,7 +106,7 @@ def settle(memory: Memory, *, delay: Duration = DELAY) -> list[Job]:
     What was learned from conversations that have been erased since is removed.
     """
     wait = waiting_time(delay)
-    known = list_conversations(memory)
+    known = list_conversations(memory, kind="chat")
     take_back_orphans(memory, known)
     marks = {job.scope: job.mark for job in sleep_jobs(memory)}
     asked: list[Job | None] = []
@@ -145,7 +145,7 @@ def run_sleep_time(
     Raises `Conflict` while a reply is in progress, or another worker has the job. Failures are raised, and recorded in
     the job.
     """
-    conversation = read_conversation(memory, user, conversation_id)
+    conversation = read_conversation(memory, user, conversation_id, kind="chat")
     if conversation.active:
         raise Conflict(f"a reply is in progress in {quote(conversation_id)}", hint="Wait until it is finished")
     scope = conversation_scope(memory, user, conversation_id)
@@ -197,7 +197,7 @@ def _run(
     if taken is None:
         return None
     try:
-        conversation = read_conversation(memory, *conversation_of(job.scope))
+        conversation = read_conversation(memory, *conversation_of(job.scope), kind="chat")
         if not _has_settled(conversation, utc_now(memory.clock), wait):
             # A new message restarts the wait.
             since = utc_now(memory.clock) if conversation.active else conversation.last_at

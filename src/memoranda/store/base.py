@@ -391,11 +391,14 @@ class Transaction(Reader, Protocol):
         """Count writes and bytes against an actor's window, and remove its older windows of that length."""
         ...
 
-    def expire(self, tenant: str, now: datetime, *, replays_before: datetime) -> dict[str, int]:
+    def expire(
+        self, tenant: str, now: datetime, *, replays_before: datetime, limit: int | None = None
+    ) -> dict[str, int]:
         """Remove what is over and has no event of its own; return counts by kind.
 
         Kinds: revisions, whose values are blanked, and the ledger's texts of them removed, once they have expired; and
-        idempotency_keys, whose records are removed if they were made before a moment.
+        idempotency_keys, whose records are removed if they were made before a moment. With a `limit`, about this number
+        of revisions: those that expired first, and all that expired at the same moment as the last of them.
         """
         ...
 

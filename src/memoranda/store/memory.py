@@ -330,7 +330,9 @@ class _Rows:
     def add_revision(self, revision: Revision, payload: bytes | None) -> None:
         self._t.revisions[revision.scope, revision.key, revision.version] = (revision, payload)
 
-    def expire(self, tenant: str, now: datetime, *, replays_before: datetime) -> dict[str, int]:
+    def expire(
+        self, tenant: str, now: datetime, *, replays_before: datetime, limit: int | None = None
+    ) -> dict[str, int]:
         outlived = [
             (place, revision)
             for place, (revision, payload) in self._t.revisions.items()
@@ -339,6 +341,9 @@ class _Rows:
             and revision.expires_at is not None
             and revision.expires_at <= now
         ]
+        if limit is not None and len(outlived) > limit:
+            last = sorted(_expiry(revision) for _, revision in outlived)[limit - 1]
+            outlived = [(place, revision) for place, revision in outlived if _expiry(revision) <= last]
         for place, revision in outlived:
             self._t.revisions[place] = (msgspec.structs.replace(revision, forgotten=True), None)
         gone = {(revision.scope.path, revision.key, revision.version) for _, revision in outlived}
@@ -591,6 +596,11 @@ def _by_scope_and_key(item: tuple[tuple[Scope, str], Any]) -> tuple[str, str, st
 
 def _by_scope_and_namespace(place: Shelf) -> tuple[str, str]:
     return place.scope.path, place.namespace or ""
+
+
+def _expiry(revision: Revision) -> datetime:
+    assert revision.expires_at is not None
+    return revision.expires_at
 
 
 def _drop(table: dict[Any, Any], doomed: Callable[[Any], bool]) -> int:

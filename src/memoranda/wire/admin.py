@@ -187,6 +187,8 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     revisions: int = 0
     entries: int = 0
     idempotency_keys: int = 0
+    runs: int = 0
+    """Runs whose time was over; nothing is left of them but their events."""
     records: dict[str, int] = {}
     """Number of facts that were records, by the slug of their definition."""
 

@@ -147,6 +147,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
 
 
+ConversationKind = Literal["chat", "workflow"]
+
+
 class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation without its parts."""
 
@@ -156,6 +159,11 @@ class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
     last_at: datetime
     last_seq: int
     has_active_generation: bool
+    kind: ConversationKind = "chat"
+    workflow: str = ""
+    """Of a conversation with a workflow: the name of the workflow that was last part of it."""
+    closed: bool = False
+    """Whether no message can be added."""
 
 
 class Conversation(ConversationSummary, frozen=True, kw_only=True):

@@ -9,10 +9,13 @@ import msgspec
 
 from memoranda.model.effect import Approval as StoredApproval
 from memoranda.model.effect import Status
+from memoranda.model.event import Language, RunStatus
 from memoranda.model.event import RunEvent as RunEvent
-from memoranda.model.event import RunStatus
+from memoranda.model.event import RunStep as RunStep
 from memoranda.model.event import RunSummary as RunSummary
 from memoranda.model.event import RunVerification as RunVerification
+from memoranda.model.program import Bindings as Bindings
+from memoranda.model.program import StepBinding as StepBinding
 from memoranda.wire.codec import plain
 
 
@@ -55,6 +58,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[Any] = []
     error: dict[str, Any] | None = None
     waiting: dict[str, Any] | None = None
+    language: Language
+    digest: str
+    """Of the text of its program."""
+    started_at: datetime
+    ended_at: datetime | None = None
+    parent: str | None = None
+    """The run that it was called from."""
+    recorded: int = 0
+    """The number of its newest step record; 0 where none are kept."""
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,3 +129,80 @@ def approval_json(approval: StoredApproval) -> Approval:
 def decision_json(approval: StoredApproval, result: Any) -> Decided:
     """Return a decision as its wire type."""
     return Decided(approval=approval_json(approval), result=plain(result))
+
+
+class RunSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of what was recorded of the steps of a run or a session, in order."""
+
+    steps: list[RunStep]
+    next: str | None = None
+
+
+ProgramKind = Literal["machine", "workflow", "agent", "chat_agent"]
+
+
+class ProgramFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was found in the text of a program."""
+
+    severity: Literal["error", "warning", "note"]
+    code: str
+    message: str
+    hint: str = ""
+    line: int | None = None
+    column: int | None = None
+
+
+class ProgramSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A program of the server; one whose file could not be loaded has `errors` and no digest."""
+
+    kind: ProgramKind
+    name: str
+    file: str
+    """The name of its file, without folders."""
+    digest: str | None = None
+    """The hash of its text."""
+    title: str = ""
+    inputs: dict[str, Any] | None = None
+    """JSON schema of its input; null if it takes any."""
+    bindings: Bindings = Bindings()
+    diagnostics: list[ProgramFinding] = []
+    """Warnings and notes."""
+    errors: list[ProgramFinding] = []
+    loaded_at: datetime | None = None
+
+
+class ProgramList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of programs, by name."""
+
+    programs: list[ProgramSummary]
+    next: str | None = None
+
+
+class ProgramVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A text of a program, by its digest."""
+
+    digest: str
+    current: bool
+    """Whether new runs use it."""
+    installed: bool
+    """Whether runs that began with it can be resumed here."""
+    loaded_at: datetime | None = None
+    """When this process loaded it first; null if it did not."""
+    runs: int = 0
+    """Number of the caller's runs that began with it."""
+
+
+class ProgramVersions(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions of a program, newest first."""
+
+    versions: list[ProgramVersion]
+
+
+class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reload changed: programs as `kind name`, those that are new, have another text, or are gone."""
+
+    added: list[str] = []
+    changed: list[str] = []
+    removed: list[str] = []
+    failed: list[str] = []
+    """Files that could not be loaded before either, and still cannot."""

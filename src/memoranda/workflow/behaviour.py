@@ -12,6 +12,7 @@ from memoranda.model.clock import Duration
 from memoranda.model.limits import check_count
 from memoranda.model.text import quote
 from memoranda.runs.records import OnInvalid
+from memoranda.runs.steps import NO_RECORDING, Recording
 from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS, Bounds
 
 
@@ -39,6 +40,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """How long the input and the results of a run are kept after its end; its events stay in the ledger."""
     bounds: Bounds = DEFAULT_BOUNDS
     """The limits of one expression."""
+    recording: Recording = NO_RECORDING
+    """What is recorded of each step, for looking into a run; nothing by default."""
     sleep: Callable[[float], None] = time.sleep
     """How to wait between two attempts."""
 

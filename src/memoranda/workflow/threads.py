@@ -21,7 +21,7 @@ from memoranda.errors import Conflict, Hint, InvalidValue, LimitExceeded, NotFou
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.fact import Fact
 from memoranda.model.limits import check_count, larger_limit
-from memoranda.model.names import check_key, require_label
+from memoranda.model.names import THREAD_MESSAGES, THREAD_RECORD, check_key, require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
@@ -30,7 +30,7 @@ from memoranda.workflow.actions.base import Message
 MOST_MESSAGES = 1_000
 """Maximum number of messages in one read."""
 
-_CURRENT, _THREAD, _MESSAGES = "threads.current", "threads.thread", "threads.messages"
+_CURRENT, _THREAD, _MESSAGES = "threads.current", THREAD_RECORD, THREAD_MESSAGES
 _ATTEMPTS = 1_000
 _LONGEST_NAP = 0.02
 
@@ -50,6 +50,8 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     """The number of its newest message."""
     closed: bool = False
+    workflow: str | None = None
+    """The workflow that was last part of it."""
 
 
 def current_thread(memory: Memory, *, owner: str, channel: str = "default", window: Duration = "24h") -> Thread:
@@ -113,8 +115,10 @@ def close_thread(memory: Memory, thread: Thread) -> Thread:
     return _until_first(attempt)
 
 
-def add_message(memory: Memory, thread: Thread, text: str, *, sender: str, by_owner: bool) -> Message:
-    """Add a message to an open thread, and return it."""
+def add_message(
+    memory: Memory, thread: Thread, text: str, *, sender: str, by_owner: bool, workflow: str | None = None
+) -> Message:
+    """Add a message to an open thread, and return it; `workflow` is the one that sends or reads it."""
     check_text(text, memory.limits.content_bytes)
     require_label("sender", sender)
     if type(cast(object, by_owner)) is not bool:
@@ -131,7 +135,7 @@ def add_message(memory: Memory, thread: Thread, text: str, *, sender: str, by_ow
         at = max(_now(memory), current.last_at)
         message = Message(text=text, sender=sender, by_owner=by_owner, at=at.isoformat())
         number = _newest_number(memory, scope, current.count) + 1
-        longer = msgspec.structs.replace(current, last_at=at, count=number)
+        longer = msgspec.structs.replace(current, last_at=at, count=number, workflow=workflow or current.workflow)
         payload = msgspec.Raw(encode_checked(msgspec.to_builtins(message), memory.limits))
         # Two writers conflict on the thread's own record: the slower one retries with the next number.
         writes = (

@@ -20,18 +20,20 @@ from memoranda.lang.egress import EgressPolicy
 from memoranda.model.clock import parse_duration
 from memoranda.model.definition import Definition
 from memoranda.model.event import OVER
+from memoranda.model.program import Bindings, StepBinding
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs.outcome import CallResult, Outcome, Waiting
-from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram
+from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram, distinct
 from memoranda.runs.records import OnInvalid, WorkingMemory, load_memory
+from memoranda.runs.steps import Recording, watch_memory
 from memoranda.runs.storage import JournalEntry, StoredRun
 from memoranda.workflow.behaviour import Behaviour
 from memoranda.workflow.compiler import Kit, compile_workflow
 from memoranda.workflow.document import Document
 from memoranda.workflow.run import Begun, Run, State, entries_of, state_from, state_of
 from memoranda.workflow.runtime.execution import begin, resume
-from memoranda.workflow.runtime.plan import ModelChoice, Plan
+from memoranda.workflow.runtime.plan import ModelChoice, Plan, Task
 from memoranda.workflow.runtime.state import Execution, Stop, Strand
 from memoranda.workflow.threads import add_message, check_text, find_thread, open_thread, thread_closed_error
 
@@ -139,6 +141,8 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
 
     def _attach(self, memory: Memory) -> None:
         super()._attach(memory)
+        self._watched = watch_memory(self._memory) if self.recording.is_on else self._memory
+        """The handle that its tasks use."""
         self._reach = _Reach(self, self._kit)
 
     @property
@@ -150,6 +154,23 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
     def behaviour(self) -> Behaviour:
         """Its options and limits."""
         return self._kit.behaviour
+
+    @property
+    def inputs(self) -> dict[str, Any] | None:
+        """JSON schema of its input; None if it takes any."""
+        return self.plan.schema
+
+    @property
+    def bindings(self) -> Bindings:
+        """The definitions, blocks, models and tools that its tasks use."""
+        steps = [_step_binding(task) for task in self.plan.tasks.values()]
+        return Bindings(
+            definitions=self.plan.definition_ids,
+            blocks=tuple(one.slug for one in self.plan.blocks),
+            models=distinct(one.model for one in steps),
+            tools=distinct(name for one in steps for name in one.tools),
+            steps=tuple(steps),
+        )
 
     def run(self, input: Mapping[str, Any] | None = None, *, owner: str, thread: str | None = None) -> Run:
         """Run the workflow for a user and return the run; `run.check()` raises if it failed.
@@ -246,6 +267,11 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
         own = any(one.scope == "run" for one in known)
         return Scope.of(tenant=self._memory.tenant, user=run.begun.owner, run=run.summary.id) if own else None
 
+    @property
+    def recording(self) -> Recording:
+        """What is recorded of the steps of its runs."""
+        return self.behaviour.recording
+
     def _seconds_kept(self, begun: Begun) -> int | None:
         return None if self.behaviour.keep is None else parse_duration(self.behaviour.keep)
 
@@ -286,7 +312,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
         self, id: str, begun: Begun, *, definition_ids: Iterable[str] | None = None, on_invalid: OnInvalid | None = None
     ) -> WorkingMemory:
         return load_memory(
-            self._memory,
+            self._watched,
             owner=begun.owner,
             definition_ids=self.plan.definition_ids if definition_ids is None else definition_ids,
             blocks=self.plan.blocks,
@@ -304,7 +330,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
             id=run.summary.id,
             owner=begun.owner,
             input=begun.input,
-            memory=self._memory,
+            memory=self._watched,
             recorder=run.recorder,
             behaviour=self.behaviour,
             reach=self._reach,
@@ -329,7 +355,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
         execution.thread = open_thread(self._memory, owner=begun.owner, id=begun.thread)
         for text in map(_text_of, said):
             if text is not None:
-                add_message(self._memory, execution.thread, text, sender=begun.owner, by_owner=True)
+                add_message(self._memory, execution.thread, text, sender=begun.owner, by_owner=True, workflow=self.name)
 
     def _validate_input(self, input: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return a copy of the input with the defaults of its schema; raise an error if it does not fit."""
@@ -346,6 +372,17 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
                 expected=fault.reason,
             )
         return given
+
+
+def _step_binding(task: Task) -> StepBinding:
+    use = task.use
+    return StepBinding(
+        name=task.name,
+        type=use.action.name,
+        model=None if use.model is None else use.model.name,
+        tools=tuple(tool.name for tool in use.tools),
+        memory=tuple(one if isinstance(one, str) else one.slug for one in use.memories),
+    )
 
 
 def _text_of(payload: Any) -> str | None:

@@ -53,10 +53,10 @@ def test_folders_that_are_missing_and_names_that_are_taken_twice_are_refused(mem
         load_programs(Settings(machines=str(tmp_path / "nowhere")), memory)
     twice = folder_of(tmp_path / "twice", one__mashin=MACHINE, two__mashin=MACHINE)
     with pytest.raises(UsageError, match="two machines"):
-        load_programs(Settings(machines=twice), memory)
+        load_programs(Settings(machines=twice, strict=True), memory)
     broken = folder_of(tmp_path / "broken", one__mashin="machine bell\n  implments\n")
     with pytest.raises(SourceError):
-        load_programs(Settings(machines=broken), memory)
+        load_programs(Settings(machines=broken, strict=True), memory)
     once = folder_of(tmp_path / "once", one__mashin=MACHINE, notes__txt="not a program")
     load_programs(Settings(machines=once), memory)
 
@@ -64,13 +64,13 @@ def test_folders_that_are_missing_and_names_that_are_taken_twice_are_refused(mem
 def test_what_is_wrong_with_an_agent_is_said_with_the_name_of_its_file(memory, tmp_path):
     broken = folder_of(tmp_path / "broken", porter__abl='AGENT: Porter\nGOAL: "Carry"\nFLWO:\n')
     with pytest.raises(SourceError, match=r"porter\.abl:3:1"):
-        load_programs(Settings(agents=broken), memory)
+        load_programs(Settings(agents=broken, strict=True), memory)
     for name in ("porter.abl", "chat.toml"):
         folder = tmp_path / f"latin-{name}"
         folder.mkdir()
         (folder / name).write_bytes("AGENT: Café\n[agents.café]".encode("latin-1"))
         with pytest.raises(UsageError, match="cannot be read"):
-            load_programs(Settings(agents=str(folder)), memory)
+            load_programs(Settings(agents=str(folder), strict=True), memory)
 
 
 def test_files_of_agents_may_come_from_an_editor_that_marks_them_and_ends_lines_its_own_way(memory, tmp_path):
@@ -84,12 +84,12 @@ def test_a_server_without_folders_runs_nothing(memory):
         load_programs(Settings(), memory).chat_agent("porter")
 
 
-def test_a_server_whose_program_has_a_fault_does_not_stay_up(tmp_path):
+def test_a_strict_server_whose_program_has_a_fault_does_not_stay_up(tmp_path):
     broken = folder_of(tmp_path / "broken", one__mashin="machine bell\n  implments\n")
     done = subprocess.run(
         [sys.executable, "-m", "memoranda.cli", "serve", "--db", str(tmp_path / "memory.db"), "--port", "0"],
         env={name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
-        | {"MEMORANDA_MACHINES": broken},
+        | {"MEMORANDA_MACHINES": broken, "MEMORANDA_STRICT": "true"},
         capture_output=True,
         text=True,
         timeout=120,

@@ -24,13 +24,14 @@ from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.clock import Clock, Ids
+from memoranda.runs.steps import NO_STEP, StepLog, WatchedModel
 
 if TYPE_CHECKING:
     from memoranda.abl.runtime.memory import FrameFacts
     from memoranda.abl.runtime.plan import Plan, StepPlan
     from memoranda.abl.tools.toolbox import Toolbox
     from memoranda.abl.understanding.reader import Reader
-    from memoranda.agent.models import Model
+    from memoranda.agent.models import Ask, Model, Reply
 
 
 class StepError(Exception):
@@ -369,6 +370,11 @@ class ActiveTurn:
         self.messages: list[str] = []
         self.happened: list[TraceEntry] = []
         self.record = TurnRecord(input=text)
+        self.steps: StepLog | None = None
+        """What is recorded of the turn, where anything is."""
+        self.step = NO_STEP
+        self.moments: list[tuple[TraceEntry, float]] = []
+        """Each entry of the trace and when it was added, where that is recorded."""
         self.replay = replay
         self.resting = resting
         """Agents that had the conversation before, by name; they keep their variables."""
@@ -521,7 +527,10 @@ class ActiveTurn:
 
     def note(self, kind: Kind, about: str, /, **detail: Any) -> None:
         """Add an entry to the trace."""
-        self.happened.append(TraceEntry(kind, about, detail))
+        entry = TraceEntry(kind, about, detail)
+        self.happened.append(entry)
+        if self.steps is not None:
+            self.moments.append((entry, monotonic()))
 
     def hide(self, value: Any) -> Any:
         """Return a value for a trace or a prompt, in which sensitive texts are replaced."""
@@ -538,6 +547,29 @@ class ActiveTurn:
         """Pause until the user says more."""
         self.frame.state.wait = what
         self.paused = True
+
+    def ask(self, model: Model, ask: Ask) -> Reply:
+        """Return the reply of a model."""
+        asked = model if self.steps is None else WatchedModel(model)
+        return asked.reply(ask, timeout=self.behaviour.model_seconds)
+
+    def record_steps(self, writes: Iterable[str]) -> None:
+        """Record the turn and what happened in it, in which these refs are written."""
+        if self.steps is None:
+            return
+        step = self.step
+        step.inputs = {"input": self.record.input, **({"given": self.record.given} if self.record.given else {})}
+        step.output = {"messages": self.messages, "status": self.record.status}
+        step.writes = dict.fromkeys(writes)
+        self.steps.add(step)
+        added = {id(entry): at for entry, at in self.moments}
+        begun = self.moments[0][1] if self.moments else 0.0
+        for number, entry in enumerate(self.happened, step.number + 1):
+            child = self.steps.part_of(step, number, after=added.get(id(entry), begun) - begun)
+            child.step, child.type, child.output = self.hide(entry.about), entry.kind, dict(entry.detail) or None
+            child.status = "failed" if entry.kind == "error" else "completed"
+            self.steps.add(child)
+        self.session.recorded = self.steps.last
 
     def record_call(self, record: CallRecord) -> None:
         """Record the result of a tool, so that the turn can be replayed without it."""

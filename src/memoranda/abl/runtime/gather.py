@@ -358,7 +358,7 @@ def ask_model(turn: ActiveTurn, ask: Ask) -> dict[str, Any]:
     assert model is not None
     answer = {}
     try:
-        answer = model.reply(ask, timeout=turn.behaviour.model_seconds).value or {}
+        answer = turn.ask(model, ask).value or {}
         turn.note("model", model.name, gave=answer)
     except ModelError as error:
         # The turn continues with what the reader found.

@@ -30,6 +30,7 @@ from memoranda.errors import (
 from memoranda.model.fact import Fact, Revision, was_imported
 from memoranda.model.limits import Limits
 from memoranda.model.names import SESSION_RECORD
+from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
@@ -60,10 +61,12 @@ def save(turn: ActiveTurn, facts: SessionFacts, scope: Scope, version: int) -> i
         except ChangeError as error:
             _drop(turn, facts, error.change, error.detail)
             continue
+        turn.record_steps(str(Ref("fact", one.scope, one.key)) for one in changes)
         state = msgspec.Raw(_encode_within(turn, facts.memory.limits.value_bytes))
         writes = (
             *changes,
             *_result_writes(turn, scope, facts),
+            *(() if turn.steps is None else turn.steps.writes(scope)),
             SetFact(scope=scope, key=SESSION_RECORD, payload=state, expect=version, echo=False),
         )
         try:

@@ -208,7 +208,7 @@ def _reply(turn: ActiveTurn, ask: Ask) -> Reply:
             subtype="no_model",
         )
     try:
-        reply = model.reply(ask, timeout=turn.behaviour.model_seconds)
+        reply = turn.ask(model, ask)
     except ModelError as error:
         raise StepError("llm_error", error.message, subtype=error.code) from None
     turn.note("model", model.name, said=reply.text or None, calls=[call.name for call in reply.calls] or None)

@@ -154,6 +154,8 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     """The agent that the session began with; it may have handed over since."""
     agents: dict[str, str] = {}
     """The agents that were loaded together, each with the digest of its source."""
+    recorded: int = 0
+    """The number of its newest step record."""
 
     @property
     def tree(self) -> str:

@@ -57,6 +57,7 @@ from memoranda.wire.chat import (
     Change,
     ChatEvent,
     Conversation,
+    ConversationKind,
     Conversations,
     ConversationSummary,
     EventType,
@@ -70,6 +71,7 @@ from memoranda.wire.chat import (
     Undone,
 )
 from memoranda.wire.memory import Context, Learned, Scopes
+from memoranda.wire.runs import Reloaded
 
 _KNOWN = frozenset(get_args(EventType))
 _EXPORT = path("export")
@@ -80,15 +82,20 @@ _COUNTED = (b'{"fact":', b'{"entry":')
 class AsyncConversationCalls(AsyncCalls):
     """The conversations of the API key's user."""
 
-    async def list(self, *, limit: int | None = None) -> builtins.list[ConversationSummary]:
-        """Return the conversations, most recently active first."""
-        return await self._collect(Conversations, lambda page: page.conversations, limit, "conversations")
+    async def list(
+        self, *, kind: ConversationKind | None = None, limit: int | None = None
+    ) -> builtins.list[ConversationSummary]:
+        """Return the conversations with agents and workflows, most recently active first; all, or those of a `kind`."""
+        asked = parameters(kind=kind)
+        return await self._collect(Conversations, lambda page: page.conversations, limit, "conversations", query=asked)
 
-    async def get(self, conversation_id: str, *, after: int = 0) -> Conversation | None:
+    async def get(
+        self, conversation_id: str, *, after: int = 0, kind: ConversationKind | None = None
+    ) -> Conversation | None:
         """Return a conversation with its parts, all or those after a `seq`; None if there is none."""
         parts: list[Part] = []
         while True:
-            found = await self._find(Conversation, "conversations", conversation_id, after=after)
+            found = await self._find(Conversation, "conversations", conversation_id, after=after, kind=kind)
             if found is None:
                 return None
             parts += found.parts
@@ -310,6 +317,10 @@ class AsyncClient(AsyncCalls):
     async def sweep(self) -> Swept:
         """Remove expired data of the tenant; return counts by kind."""
         return await self._call(Swept, "POST", "sweep", repeatable=True)
+
+    async def reload(self) -> Reloaded:
+        """Let the server load its program files again; for administrators. Return what changed."""
+        return await self._call(Reloaded, "POST", "programs", "reload", repeatable=True)
 
     async def export(self, path: str | Path, *, scope: str | None = None) -> int:
         """Write an export of the tenant, or of a scope and those below, to a file.

@@ -272,7 +272,7 @@ class AsyncCalls:
     async def _get(self, kind: type[T], *segments: str, **query: object) -> T:
         return await self._connection.fetch(read_request(path(*segments), parameters(**query)), kind)
 
-    async def _find(self, kind: type[T], *segments: str, **query: object) -> T | None:
+    async def _find(self, kind: type[T], /, *segments: str, **query: object) -> T | None:
         return await self._connection.find(read_request(path(*segments), parameters(**query)), kind)
 
     async def _call(self, kind: type[T], method: str, *segments: str, **options: Any) -> T:

@@ -21,17 +21,27 @@ from memoranda.wire.runs import (
     Approval,
     Approvals,
     Decided,
+    ProgramList,
+    ProgramSummary,
+    ProgramVersion,
+    ProgramVersions,
     Run,
     RunEvent,
     RunEvents,
     Runs,
+    RunStep,
+    RunSteps,
     RunSummary,
     RunVerification,
 )
 
 
 class AsyncAgentCalls(AsyncCalls):
-    """The ABL agents of the server."""
+    """The agents of the server: those in ABL, and those to chat with."""
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[ProgramSummary]:
+        """Return the agents by name, with their inputs, bindings and diagnostics."""
+        return await self._collect(ProgramList, lambda page: page.programs, limit, "agents")
 
     async def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
         """Start a session; its first turn is what the agent says before any input."""
@@ -62,9 +72,21 @@ class AsyncSessionCalls(AsyncCalls):
             if after is None:
                 return msgspec.structs.replace(found, turns=turns)
 
+    async def steps(self, session: str, *, limit: int | None = None) -> builtins.list[RunStep]:
+        """Return what was recorded of the turns of a session, in order, at most `limit`."""
+        return await self._collect(RunSteps, lambda page: page.steps, limit, "sessions", session, "steps")
+
 
 class AsyncMachineCalls(AsyncCalls):
     """The machines of the server."""
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[ProgramSummary]:
+        """Return the machines by name, with their inputs, bindings and diagnostics."""
+        return await self._collect(ProgramList, lambda page: page.programs, limit, "machines")
+
+    async def versions(self, machine: str) -> builtins.list[ProgramVersion]:
+        """Return the texts of a machine by digest, newest first."""
+        return (await self._get(ProgramVersions, "machines", machine, "versions")).versions
 
     async def run(
         self,
@@ -81,6 +103,14 @@ class AsyncMachineCalls(AsyncCalls):
 
 class AsyncWorkflowCalls(AsyncCalls):
     """The workflows of the server."""
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[ProgramSummary]:
+        """Return the workflows by name, with their inputs, bindings and diagnostics."""
+        return await self._collect(ProgramList, lambda page: page.programs, limit, "workflows")
+
+    async def versions(self, workflow: str) -> builtins.list[ProgramVersion]:
+        """Return the texts of a workflow by digest, newest first."""
+        return (await self._get(ProgramVersions, "workflows", workflow, "versions")).versions
 
     async def run(
         self,
@@ -143,6 +173,10 @@ class AsyncRunCalls(AsyncCalls):
     async def events(self, run: str, *, limit: int | None = None) -> builtins.list[RunEvent]:
         """Return the ledger events of a run, in order, at most `limit`."""
         return await self._collect(RunEvents, lambda page: page.events, limit, "runs", run, "events")
+
+    async def steps(self, run: str, *, limit: int | None = None) -> builtins.list[RunStep]:
+        """Return what was recorded of the steps of a run, in order, at most `limit`."""
+        return await self._collect(RunSteps, lambda page: page.steps, limit, "runs", run, "steps")
 
 
 class AsyncApprovalCalls(AsyncCalls):

@@ -272,7 +272,7 @@ class Calls:
     def _get(self, kind: type[T], *segments: str, **query: object) -> T:
         return self._connection.fetch(read_request(path(*segments), parameters(**query)), kind)
 
-    def _find(self, kind: type[T], *segments: str, **query: object) -> T | None:
+    def _find(self, kind: type[T], /, *segments: str, **query: object) -> T | None:
         return self._connection.find(read_request(path(*segments), parameters(**query)), kind)
 
     def _call(self, kind: type[T], method: str, *segments: str, **options: Any) -> T:

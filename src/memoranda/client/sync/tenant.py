@@ -22,17 +22,27 @@ from memoranda.wire.runs import (
     Approval,
     Approvals,
     Decided,
+    ProgramList,
+    ProgramSummary,
+    ProgramVersion,
+    ProgramVersions,
     Run,
     RunEvent,
     RunEvents,
     Runs,
+    RunStep,
+    RunSteps,
     RunSummary,
     RunVerification,
 )
 
 
 class AgentCalls(Calls):
-    """The ABL agents of the server."""
+    """The agents of the server: those in ABL, and those to chat with."""
+
+    def list(self, *, limit: int | None = None) -> builtins.list[ProgramSummary]:
+        """Return the agents by name, with their inputs, bindings and diagnostics."""
+        return self._collect(ProgramList, lambda page: page.programs, limit, "agents")
 
     def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
         """Start a session; its first turn is what the agent says before any input."""
@@ -63,9 +73,21 @@ class SessionCalls(Calls):
             if after is None:
                 return msgspec.structs.replace(found, turns=turns)
 
+    def steps(self, session: str, *, limit: int | None = None) -> builtins.list[RunStep]:
+        """Return what was recorded of the turns of a session, in order, at most `limit`."""
+        return self._collect(RunSteps, lambda page: page.steps, limit, "sessions", session, "steps")
+
 
 class MachineCalls(Calls):
     """The machines of the server."""
+
+    def list(self, *, limit: int | None = None) -> builtins.list[ProgramSummary]:
+        """Return the machines by name, with their inputs, bindings and diagnostics."""
+        return self._collect(ProgramList, lambda page: page.programs, limit, "machines")
+
+    def versions(self, machine: str) -> builtins.list[ProgramVersion]:
+        """Return the texts of a machine by digest, newest first."""
+        return (self._get(ProgramVersions, "machines", machine, "versions")).versions
 
     def run(
         self,
@@ -82,6 +104,14 @@ class MachineCalls(Calls):
 
 class WorkflowCalls(Calls):
     """The workflows of the server."""
+
+    def list(self, *, limit: int | None = None) -> builtins.list[ProgramSummary]:
+        """Return the workflows by name, with their inputs, bindings and diagnostics."""
+        return self._collect(ProgramList, lambda page: page.programs, limit, "workflows")
+
+    def versions(self, workflow: str) -> builtins.list[ProgramVersion]:
+        """Return the texts of a workflow by digest, newest first."""
+        return (self._get(ProgramVersions, "workflows", workflow, "versions")).versions
 
     def run(
         self,
@@ -144,6 +174,10 @@ class RunCalls(Calls):
     def events(self, run: str, *, limit: int | None = None) -> builtins.list[RunEvent]:
         """Return the ledger events of a run, in order, at most `limit`."""
         return self._collect(RunEvents, lambda page: page.events, limit, "runs", run, "events")
+
+    def steps(self, run: str, *, limit: int | None = None) -> builtins.list[RunStep]:
+        """Return what was recorded of the steps of a run, in order, at most `limit`."""
+        return self._collect(RunSteps, lambda page: page.steps, limit, "runs", run, "steps")
 
 
 class ApprovalCalls(Calls):

@@ -64,6 +64,8 @@ def carry_out(visit: Visit, effect: StepEffect) -> Any:
     sends = effect.sends
     if execution.guards:
         sends = _guard_request(visit, sends)
+    record = execution.recorder.current_step
+    record.inputs = sends
     _require_permission(visit, verdict, {**effect.about, **effect.shows, **sends} if verdict.level == "approve" else {})
     if effect.spends is not None:
         _spend(visit, effect, effect.spends)
@@ -80,6 +82,8 @@ def carry_out(visit: Visit, effect: StepEffect) -> Any:
             _note_findings(visit, detail)
         elif name not in _JOURNAL_ONLY:
             visit.about[name] = detail
+    if "run" in visit.about:
+        record.run = visit.about["run"]
     if entry.error is not None:
         raise StepFailed(msgspec.convert(entry.error, Failure))
     return entry.value

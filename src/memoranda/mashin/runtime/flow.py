@@ -19,6 +19,7 @@ from memoranda.mashin.runtime.steps import ask, recall, remember, wait_for
 from memoranda.model.value import encode_checked
 from memoranda.runs import outcome
 from memoranda.runs.outcome import Failure, Outcome, Paused, StepFailed
+from memoranda.runs.steps import OpenStep
 
 T = TypeVar("T")
 
@@ -164,6 +165,11 @@ def _run_item(execution: Execution, item: document.Item) -> Any:
 
 def _run_step(execution: Execution, step: document.NamedStep) -> Any:
     """Run one step: its value is stored under its name, and its event is noted."""
+    with execution.recorder.step(step.name.text, type_of(step)) as record:
+        return _run_recorded(execution, step, record)
+
+
+def _run_recorded(execution: Execution, step: document.NamedStep, record: OpenStep) -> Any:
     name = step.name.text
     execution.spending.step(name)
     visit = execution.enter(name)
@@ -171,6 +177,7 @@ def _run_step(execution: Execution, step: document.NamedStep) -> Any:
         value = _STEPS[type(step)](visit, step)
         payload = _payload(visit, value)
     except Jumped:
+        record.status = "completed"
         if not visit.noted:
             _note_step(visit, step)
         raise
@@ -184,6 +191,7 @@ def _run_step(execution: Execution, step: document.NamedStep) -> Any:
         raise StepFailed(failure) from error
     finally:
         visit.leave()
+    record.output = msgspec.Raw(payload)
     if not visit.noted:
         _note_step(visit, step, payload=payload)
     execution.steps[name] = value
@@ -219,10 +227,14 @@ def _note_failure(visit: Visit, step: document.NamedStep, failure: Failure) -> N
 
 
 def _note_step(visit: Visit, step: document.NamedStep, *, payload: bytes | None = None) -> None:
-    kind = "call" if isinstance(step, document.Ask) and step.machine is not None else _TYPES[type(step)]
-    detail = {"type": kind, "mode": visit.execution.mode, **visit.about}
+    detail = {"type": type_of(step), "mode": visit.execution.mode, **visit.about}
     visit.execution.recorder.note("step_record", visit.step, payload=payload, detail=detail)
     visit.noted = True
+
+
+def type_of(step: document.NamedStep) -> str:
+    """Return the type of a step, as the ledger names it."""
+    return "call" if isinstance(step, document.Ask) and step.machine is not None else _TYPES[type(step)]
 
 
 def _payload(visit: Visit, value: Any) -> bytes:

@@ -31,7 +31,7 @@ from memoranda.mashin.runtime.effects import (
     note_call,
     values_of,
 )
-from memoranda.mashin.runtime.execution import Callee, Jumped, Resources, Visit, step_failed
+from memoranda.mashin.runtime.execution import Callee, Jumped, Resources, Visit, failure_of, step_failed
 from memoranda.model.clock import not_a_duration, parse_duration
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -219,11 +219,21 @@ def _call_tool(visit: Visit, resources: Resources, name: str, arguments: dict[st
         raise refusal or call_denial(name, reason, visit.step)
     sent = guard_call(visit, call, arguments, "before")
     execution.recorder.flush()
-    try:
-        output = _output(_machine(resources, name).run_for(sent, execution), name, visit.step)
-    except (StepFailed, MemorandaError) as error:
-        raise ToolFailed(f"{quote(name)} failed: {error}") from error
-    return guard_call(visit, call, output, "after")
+    with execution.recorder.step(name, "call") as record:
+        record.inputs = sent
+        try:
+            called = _machine(resources, name).run_for(sent, execution)
+            record.run = called.run
+            output = _output(called, name, visit.step)
+        except StepFailed as caught:
+            record.fail(caught.failure)
+            raise ToolFailed(f"{quote(name)} failed: {caught}") from caught
+        except MemorandaError as error:
+            record.fail(failure_of(error, name))
+            raise ToolFailed(f"{quote(name)} failed: {error}") from error
+        output = guard_call(visit, call, output, "after")
+        record.output = output
+    return output
 
 
 # calling a machine

@@ -26,13 +26,14 @@ from memoranda.server.auth.principals import Access
 from memoranda.server.chat_agents import find_model
 from memoranda.server.event_streams import EVENT_STREAM, StreamedTurn, start_stream
 from memoranda.server.middleware import UNCOMPRESSED
-from memoranda.server.pagination import decode_time_cursor, page, time_position
+from memoranda.server.pagination import decode_number, decode_time_cursor, page, time_position
 from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest
 from memoranda.server.responses import JsonResponse, in_thread, problem_specs
 from memoranda.wire.chat import (
     Answer,
     Change,
     Conversation,
+    ConversationKind,
     Conversations,
     ConversationSummary,
     ForgottenConversation,
@@ -55,6 +56,7 @@ from memoranda.wire.chat import (
     Usage,
 )
 from memoranda.wire.codec import fit_bytes
+from memoranda.wire.runs import RunSteps
 
 if TYPE_CHECKING:
     from memoranda import abl
@@ -176,14 +178,20 @@ def _answer_json(turn: chat_turn.Turn, agent_id: str) -> Answer:
     )
 
 
+OfKind = Annotated[
+    ConversationKind | None,
+    QueryParameter(name="kind", description="Only chats, or only conversations with workflows."),
+]
 SincePart = Annotated[int, QueryParameter(name="after", ge=0, description="Return only parts with a higher `seq`.")]
 
 
 @get("/conversations", **in_thread("List conversations"))
-def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Conversations]:
-    """Return the caller's conversations, most recently active first."""
+def list_conversations(
+    request: StrictRequest, kind: OfKind = None, after: After = None, limit: PageLimit = PAGE
+) -> Response[Conversations]:
+    """Return the caller's conversations with agents and workflows, most recently active first."""
     last = decode_time_cursor(after)
-    every = chat_conversation.list_conversations(request.auth.memory, request.auth.principal.user)
+    every = chat_conversation.list_conversations(request.auth.memory, request.auth.principal.user, kind=kind)
     # By time, because the last conversation of the previous page may have been deleted or active since.
     rest = [one for one in every if last is None or (one.last_at, one.id) < last]
     found, go_on = page(
@@ -197,11 +205,13 @@ def list_conversations(request: StrictRequest, after: After = None, limit: PageL
 
 
 @get("/conversations/{conversation:str}", **in_thread("Get a conversation", 404))
-def get_conversation(request: StrictRequest, conversation: Name, since: SincePart = 0) -> Response[Conversation]:
+def get_conversation(
+    request: StrictRequest, conversation: Name, since: SincePart = 0, kind: OfKind = None
+) -> Response[Conversation]:
     """Return a conversation of the caller with its parts, all or those after a `seq`."""
     most = request.page_bytes
     found = chat_conversation.read_conversation(
-        request.auth.memory, request.auth.principal.user, conversation, after=since, max_bytes=most
+        request.auth.memory, request.auth.principal.user, conversation, after=since, max_bytes=most, kind=kind
     )
     # Hidden parts count too: a page without any visible part still has a `next`.
     parts = fit_bytes(list(found.parts), most)
@@ -223,6 +233,9 @@ def _summary_fields(one: chat_conversation.ConversationSummary) -> dict[str, Any
         "last_at": one.last_at,
         "last_seq": one.last_seq,
         "has_active_generation": one.active,
+        "kind": one.kind,
+        "workflow": one.workflow,
+        "closed": one.closed,
     }
 
 
@@ -250,6 +263,17 @@ def get_session(request: StrictRequest, session: Name, since: SinceTurn = -1) ->
     turns = fit_bytes(rest, request.page_bytes)
     go_on = turns[-1].number if len(turns) < len(rest) else None
     return JsonResponse(msgspec.structs.replace(found, turns=turns, next=go_on))
+
+
+@get("/sessions/{session:str}/steps", **in_thread("Get the steps of a session", 404))
+def list_session_steps(
+    request: StrictRequest, session: Name, after: After = None, limit: PageLimit = PAGE
+) -> Response[RunSteps]:
+    """Return what was recorded of the turns of a session of the caller: each turn, and what happened in it."""
+    found, most = request.programs.find_session(request.auth, session), request.page_bytes
+    steps = found.step_records(after=decode_number(after), limit=limit + 1, max_bytes=most)
+    kept, go_on = page(steps, limit, lambda step: step.number, max_bytes=most)
+    return JsonResponse(RunSteps(steps=kept, next=go_on))
 
 
 @post("/sessions/{session:str}/end", **in_thread("End a session", 404, 409, 502, 507, status=200))

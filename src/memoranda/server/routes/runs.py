@@ -8,14 +8,17 @@ from litestar import Response, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from memoranda.api.memory import Memory
-from memoranda.errors import Conflict, NotVerified, UsageError
+from memoranda.engine.erasure import Sweep
+from memoranda.errors import Conflict, Denied, NotVerified, UsageError
 from memoranda.model.event import Language, RunStatus, RunSummary
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.server.pagination import (
     decode_cursor,
     decode_number,
     decode_time_cursor,
     page,
+    page_of_list,
     time_position,
 )
 from memoranda.server.requests import LARGEST_PAGE, PAGE, After, Name, PageLimit, StrictRequest
@@ -28,9 +31,14 @@ from memoranda.wire.runs import (
     Decided,
     DecideRun,
     DeliverToRun,
+    ProgramKind,
+    ProgramList,
+    ProgramVersions,
+    Reloaded,
     Run,
     RunEvents,
     Runs,
+    RunSteps,
     RunVerification,
     StartRun,
     approval_json,
@@ -84,6 +92,20 @@ def list_run_events(
     )
     kept, go_on = page(found, limit, lambda event: event.position, max_bytes=most)
     return JsonResponse(RunEvents(events=kept, next=go_on))
+
+
+@get("/runs/{run:str}/steps", **in_thread("Get the steps of a run", 404))
+def list_run_steps(
+    request: StrictRequest, run: Name, after: After = None, limit: PageLimit = PAGE
+) -> Response[RunSteps]:
+    """Return what was recorded of the steps of a run of the caller: inputs, outputs, messages, times and memory."""
+    programs, most = request.programs, request.page_bytes
+    id = programs.summary(run, request.auth.principal).id
+    found = programs.handle(request.auth.principal).runs.steps(
+        id, after=decode_number(after), limit=limit + 1, max_bytes=most
+    )
+    kept, go_on = page(found, limit, lambda step: step.number, max_bytes=most)
+    return JsonResponse(RunSteps(steps=kept, next=go_on))
 
 
 @get("/runs/{run:str}/verify", **in_thread("Verify a run", 404))
@@ -159,6 +181,12 @@ def run_json(run: RunHandle[Any]) -> Run:
         messages=run.messages,
         error=summary.error,
         waiting=summary.waiting,
+        language=summary.language,
+        digest=summary.digest,
+        started_at=summary.started_at,
+        ended_at=summary.ended_at,
+        parent=summary.parent,
+        recorded=summary.recorded,
     )
 
 
@@ -197,6 +225,65 @@ def _waiting(summary: RunSummary) -> dict[str, Any]:
 
 def _called_run(run: RunHandle[Any]) -> str | None:
     return _waiting(run.summary).get("run")
+
+
+@get("/machines", **in_thread("List machines"))
+def list_machines(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[ProgramList]:
+    """Return the machines of the server, with their inputs, bindings and diagnostics."""
+    return _page_of_programs(request, ("machine",), after, limit)
+
+
+@get("/workflows", **in_thread("List workflows"))
+def list_workflows(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[ProgramList]:
+    """Return the workflows of the server, with their inputs, bindings and diagnostics."""
+    return _page_of_programs(request, ("workflow",), after, limit)
+
+
+@get("/agents", **in_thread("List agents"))
+def list_agents(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[ProgramList]:
+    """Return the agents of the server: those in ABL, and those to chat with."""
+    return _page_of_programs(request, ("agent", "chat_agent"), after, limit)
+
+
+def _page_of_programs(
+    request: StrictRequest, kinds: tuple[ProgramKind, ...], after: str | None, limit: int
+) -> Response[ProgramList]:
+    found = request.programs.summaries(*kinds)
+    # Files that failed have no name of their own, so the file counts too.
+    kept, go_on = page_of_list(
+        found, after, limit, lambda one: f"{one.name} {one.kind} {one.file}", max_bytes=request.page_bytes
+    )
+    return JsonResponse(ProgramList(programs=kept, next=go_on))
+
+
+@get("/machines/{machine:str}/versions", **in_thread("List the versions of a machine", 404))
+def list_machine_versions(request: StrictRequest, machine: Name) -> ProgramVersions:
+    """Return the texts of a machine by digest, with when each was loaded and how many runs began with it."""
+    return ProgramVersions(versions=request.programs.versions("mashin", machine, request.auth.principal))
+
+
+@get("/workflows/{workflow:str}/versions", **in_thread("List the versions of a workflow", 404))
+def list_workflow_versions(request: StrictRequest, workflow: Name) -> ProgramVersions:
+    """Return the texts of a workflow by digest, with when each was loaded and how many runs began with it."""
+    return ProgramVersions(versions=request.programs.versions("workflow", workflow, request.auth.principal))
+
+
+@post("/programs/reload", **in_thread("Reload the programs", 409, status=200))
+def reload_programs(request: StrictRequest) -> Reloaded:
+    """Load the program files again, in every process of the server; for administrators.
+
+    Runs that have begun continue with the text they began with. If a file that was loaded cannot be loaded any more,
+    or a new one cannot, nothing changes, and the error lists what is wrong.
+    """
+    access = request.auth
+    if not access.memory.may(Sweep(scope=Scope(access.principal.tenant))):
+        raise Denied(
+            f"`{access.principal.actor}` may not reload programs",
+            hint="Ask an administrator of the tenant",
+            capability=Sweep.capability,
+            actor=access.principal.actor,
+        )
+    return request.programs.reload()
 
 
 @post("/machines/{machine:str}/runs", **in_thread("Run a machine", 404, 409, 502, 507))

@@ -356,6 +356,12 @@ SELECT memoranda.remove_event_texts(:tenant, ARRAY(
     WHERE tenant COLLATE "POSIX" = :tenant AND expires_at IS NOT NULL AND expires_at <= :now AND payload IS NOT NULL
 ));
 
+-- name: get_expired_revision(tenant, now, skipped)
+-- Return when the revision expired that comes after a number of others.
+SELECT expires_at FROM memoranda.revisions
+WHERE tenant COLLATE "POSIX" = :tenant AND expires_at IS NOT NULL AND expires_at <= :now AND payload IS NOT NULL
+ORDER BY expires_at LIMIT 1 OFFSET :skipped;
+
 -- name: forget_revisions(tenant, now)
 -- Blank the values of revisions that have expired.
 UPDATE memoranda.revisions SET payload = NULL, forgotten = 1

@@ -517,11 +517,16 @@ class Rows(ABC):
         self._run("remove_usage", *place)
         self._run("add_usage", *place, writes, bytes)
 
-    def expire(self, tenant: str, now: datetime, *, replays_before: datetime) -> dict[str, int]:
+    def expire(
+        self, tenant: str, now: datetime, *, replays_before: datetime, limit: int | None = None
+    ) -> dict[str, int]:
         """Blank expired revisions, and remove old idempotency records."""
-        self._run("forget_texts", tenant, to_micros(now))
+        by = to_micros(now)
+        if limit is not None and (last := self._all("get_expired_revision", tenant, by, limit - 1)):
+            by = last[0][0]
+        self._run("forget_texts", tenant, by)
         return {
-            "revisions": self._count("forget_revisions", tenant, to_micros(now)),
+            "revisions": self._count("forget_revisions", tenant, by),
             "idempotency_keys": self._count("remove_replays", tenant, to_micros(replays_before)),
         }
 

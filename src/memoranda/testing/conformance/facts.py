@@ -12,6 +12,7 @@ from msgspec import Raw, structs
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
+from memoranda.engine.erasure import Sweep, Swept
 from memoranda.engine.facts import FindFacts, SetFact
 from memoranda.engine.sessions import StartSession
 from memoranda.errors import ApprovalRequired, Conflict, Denied, NotFound, ScopeEnded, Unavailable, UsageError
@@ -766,6 +767,18 @@ class ExpiryPromises:
         assert ada.get("k", as_of=kept.updated_at) == kept
         assert ada.value("k") == "kept"
         assert memory.sweep().revisions == 0
+
+    def test_a_sweep_takes_portions(self, memory: Memory, ada: ScopedMemory, clock: FakeClock) -> None:
+        for number in range(5):
+            ada.set(f"k{number}", number, ttl=60 + number)
+            ada.set(f"k{number}", "kept")
+        clock.advance(70)
+        portions: list[Swept] = []
+        while not portions or portions[-1].more:
+            portions.append(memory.perform(Sweep(scope=Scope("default"), limit=2)))
+        assert [one.revisions for one in portions] == [2, 2, 1]
+        assert [one.value for one in ada.history("k4")] == [None, "kept"]
+        assert all(finding.ok for finding in memory.inspect())
 
     def test_a_sweep_of_many_facts_removes_them_all(self, memory: Memory, ada: ScopedMemory, clock: FakeClock) -> None:
         with memory.batch() as batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.engine.erasure import EndIdleSessions, IdleSessions
 from memoranda.engine.facts import SetFact
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import (
@@ -25,7 +27,7 @@ from memoranda.errors import (
 from memoranda.governance.runs import HoldStep, RecordRun
 from memoranda.model.effect import Approval
 from memoranda.model.event import GENESIS, Recorded, RunNote, RunStatus
-from memoranda.model.names import RUN_RECORD
+from memoranda.model.names import RUN_RECORD, SESSION_RECORD, step_key
 from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
@@ -438,6 +440,55 @@ class RunPromises:
         assert_raises(NotFound, memory.runs.get, "r1")
         assert memory.runs.verify("r1").ok and len(memory.runs.events("r1")) == 2
         memory.sweep()
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_step_records_are_read_in_order_and_from_a_number_on(self, memory: Memory) -> None:
+        step = {"type": "x", "status": "completed", "started_at": "2030-01-01T00:00:00Z", "seconds": 0.5}
+        head = NOWHERE
+        for numbers in ((1, 2, 3), (7, 9), (12,)):
+            part = encode([{"number": one, "step": f"s{one}", **step} for one in numbers])
+            write = SetFact(scope=_scope("r1"), key=step_key(numbers[-1]), payload=msgspec.Raw(part))
+            begun = (START,) if head is NOWHERE else (STEP,)
+            writes = (write, _summary(memory, "r1", "running"))
+            head = _record(memory, "r1", head, *begun, writes=writes)
+        assert [one.number for one in memory.runs.steps("r1")] == [1, 2, 3, 7, 9, 12]
+        assert [one.step for one in memory.runs.steps("r1", after=2, limit=3)] == ["s3", "s7", "s9"]
+        assert [one.number for one in memory.runs.steps("r1", after=9)] == [12]
+        assert memory.runs.steps("r1", after=12) == []
+        assert len(memory.runs.steps("r1", max_bytes=1)) == 2
+        assert memory.runs.verify("r1").ok and all(finding.ok for finding in memory.inspect())
+
+    def test_a_sweep_leaves_nothing_of_a_run_whose_time_is_over(self, memory: Memory, clock: FakeClock) -> None:
+        head = _begin(memory, "r1")
+        left = SetFact(scope=_scope("r1"), key="runs.journal.000000", payload=msgspec.Raw(b"[1]"))
+        summary = msgspec.structs.replace(_summary(memory, "r1", "completed"), ttl=60)
+        _record(memory, "r1", head, END, writes=(left, summary))
+        _finish(memory, "r2")
+        clock.advance(61)
+        swept = memory.sweep()
+        assert (swept.runs, len(memory.runs.list())) == (1, 1)
+        assert memory.scope(run="r1").list(internal=True) == []
+        assert memory.runs.verify("r1").ok and len(memory.runs.events("r1")) == 2
+        assert memory.sweep().runs == 0
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_sessions_that_were_not_used_for_long_are_ended(self, memory: Memory, clock: FakeClock) -> None:
+        for id in ("a", "b", "c"):
+            scope = Scope.of(session=id)
+            memory.perform(StartSession(scope=scope, owner=Scope.of(user="ada")))
+            memory.perform(SetFact(scope=scope, key=SESSION_RECORD, payload=msgspec.Raw(encode({"vars": {}}))))
+            clock.advance(100)
+        before, after = clock.now() - timedelta(seconds=150), None
+        ended = 0
+        while True:
+            effect = EndIdleSessions(scope=Scope("default"), before=before, after=after, limit=1)
+            found: IdleSessions = memory.perform(effect)
+            ended, after = ended + found.ended, found.after
+            if after is None:
+                break
+        assert ended == 2
+        kept = [id for id in ("a", "b", "c") if memory.scope(session=id).list(internal=True)]
+        assert kept == ["c"]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_chain_and_a_record_that_disagree_are_found(self, memory: Memory) -> None:

@@ -24,6 +24,7 @@ from memoranda.model.names import require_label
 from memoranda.model.text import quote, storable_text
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.runs.outcome import LONGEST_MESSAGE, CallResult, Failure, Paused, StepFailed, Waiting, details_of
+from memoranda.runs.steps import OpenStep, WatchedModel
 from memoranda.workflow.actions.base import Call, Message, Stopped, Tool, carry_out
 from memoranda.workflow.keywords import RESERVED_CONTEXT
 from memoranda.workflow.runtime.parallel import within
@@ -111,7 +112,8 @@ class _CallPlace:
                 return
             thread = self._execution.thread
             if thread is not None:
-                add_message(self._execution.memory, thread, text, sender=self.workflow, by_owner=False)
+                name = self.workflow
+                add_message(self._execution.memory, thread, text, sender=name, by_owner=False, workflow=name)
             self._execution.messages.append(text)
 
     def history(self, limit: int) -> list[Message]:
@@ -180,6 +182,7 @@ class _CallPlace:
                 called, heard = self._execution.reach.resume(resumed.pending), resumed.heard
             else:
                 called, heard = self._execution.reach.call(name, input, self._execution, self._stop), 0
+            self._execution.recorder.current_step.run = called.run
             self._execution.messages.extend(called.messages[heard:])
             output = self._output(called, name)
             # It may have written records that are read from here on.
@@ -235,21 +238,22 @@ _FINAL = (Refused, UsageError)
 def do_task(execution: Execution, strand: Strand, task: Task, resumed: Resumed | None) -> None:
     """Run a task and store its output under its name; raise Failed when its last attempt has failed."""
     strand.stop.check()
-    run = _TaskRun(execution, strand, task)
-    try:
-        if resumed is None:
-            execution.count_step()
-        output, written = run.output(resumed or run.begin())
-    except MemorandaError as error:
-        failure = failure_of(error, task.name)
+    with execution.recorder.step(task.name, task.use.action.name) as step:
+        run = _TaskRun(execution, strand, task, step)
+        try:
+            if resumed is None:
+                execution.count_step()
+            output, written = run.output(resumed or run.begin())
+        except MemorandaError as error:
+            failure = failure_of(error, task.name)
+            with strand.stop.while_running():
+                run.note(error=failure.type)
+            raise StepFailed(failure) from error
+        # A task that was stopped meanwhile changes nothing, not even the record.
         with strand.stop.while_running():
-            run.note(error=failure.type)
-        raise StepFailed(failure) from error
-    # A task that was stopped meanwhile changes nothing, not even the record.
-    with strand.stop.while_running():
-        run.note(payload=written)
-        strand.give(task.name, output)
-        strand.result = output
+            run.note(payload=written)
+            strand.give(task.name, output)
+            strand.result = output
 
 
 def failure_of(error: MemorandaError, step: str) -> Failure:
@@ -264,10 +268,11 @@ def failure_of(error: MemorandaError, step: str) -> Failure:
 class _TaskRun:
     """One execution of a task."""
 
-    def __init__(self, execution: Execution, strand: Strand, task: Task) -> None:
+    def __init__(self, execution: Execution, strand: Strand, task: Task, step: OpenStep) -> None:
         self.execution = execution
         self.strand = strand
         self.task = task
+        self.step = step
         self.attempts = 0
 
     def begin(self) -> Resumed:
@@ -285,6 +290,7 @@ class _TaskRun:
         """Return the output of the action, also as JSON, retrying as the policy says."""
         retries = self.task.policy.retries
         self.attempts = resumed.failed
+        self.step.inputs = resumed.inputs
         # Earlier events are recorded before anything reaches the outside.
         self.execution.recorder.flush()
         while True:
@@ -339,6 +345,8 @@ class _TaskRun:
 
     def note(self, *, payload: bytes | None = None, error: str | None = None) -> None:
         detail: dict[str, Any] = {"type": self.task.use.action.name}
+        self.step.attempts = self.attempts
+        self.step.output = None if payload is None else msgspec.Raw(payload)
         if self.attempts > 1:
             detail["attempts"] = self.attempts
         if error is not None:
@@ -351,6 +359,9 @@ def _call(
 ) -> Call:
     model: Model | None = execution.reach.model(use.model) if "model" in use.action.bindings else None
     slugs = tuple(one.slug for one in place.memory.mounted(use.memories)) if use.memories else ()
+    if execution.recorder.steps is not None:
+        model = None if model is None else WatchedModel(model)
+        execution.recorder.current_step.note(place.memory.refs(slugs), written=False)
     tools = tuple(Tool(one.name, one.description, one.call.action.inputs) for one in use.tools)
     return Call(task=task, inputs=inputs, settings=settings, place=place, model=model, slugs=slugs, tools=tools)
 
@@ -371,17 +382,20 @@ def _use_tool(
     detail: dict[str, Any] = {"type": use.action.name, "tool": True}
     written: bytes | None = None
     execution.recorder.flush()
-    try:
-        call = _call(use, tool.name, arguments, _settings(execution, strand, use), place, execution)
-        output, written = _encode_output(carry_out(use.action, call), tool.name, execution)
-        return output
-    except MemorandaError as error:
-        detail["error"] = failure_of(error, tool.name).type
-        raise
-    finally:
-        place.close()
-        with suppress(Stopped), within.while_running():
-            execution.recorder.note("step_record", tool.name, payload=written, detail=detail)
+    with execution.recorder.step(tool.name, use.action.name) as step:
+        step.inputs = arguments
+        try:
+            call = _call(use, tool.name, arguments, _settings(execution, strand, use), place, execution)
+            output, written = _encode_output(carry_out(use.action, call), tool.name, execution)
+            step.output = msgspec.Raw(written)
+            return output
+        except MemorandaError as error:
+            detail["error"] = failure_of(error, tool.name).type
+            raise
+        finally:
+            place.close()
+            with suppress(Stopped), within.while_running():
+                execution.recorder.note("step_record", tool.name, payload=written, detail=detail)
 
 
 def _encode_output(output: Any, task: str, execution: Execution) -> tuple[Any, bytes]:

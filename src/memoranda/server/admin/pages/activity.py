@@ -10,7 +10,12 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
-from memoranda.chat.conversation import conversation_scope, list_conversations, read_conversation
+from memoranda.chat.conversation import (
+    ConversationKind,
+    conversation_scope,
+    list_conversations,
+    read_conversation,
+)
 from memoranda.engine.erasure import Erase
 from memoranda.errors import NotFound, UsageError
 from memoranda.governance.approvals import Decide
@@ -181,10 +186,14 @@ def see_conversations(
 
 @get("/conversations/one", sync_to_thread=True)
 def see_conversation(
-    context: NamedDependency[PageContext], user: FromQuery[str], id: FromQuery[str], after: FromQuery[int] = 0
+    context: NamedDependency[PageContext],
+    user: FromQuery[str],
+    id: FromQuery[str],
+    after: FromQuery[int] = 0,
+    kind: FromQuery[ConversationKind | None] = None,
 ) -> Response[bytes]:
     """Show a conversation with a page of its parts."""
-    conversation = read_conversation(context.memory, user, id, after=after, max_bytes=PAGE_BYTES)
+    conversation = read_conversation(context.memory, user, id, after=after, max_bytes=PAGE_BYTES, kind=kind)
     shown = fit_bytes(list(conversation.parts), PAGE_BYTES)
     # As in the REST API, users do not see parts that only the model sees; administrators do.
     parts = [part for part in shown if context.sees_everybody or not part.hidden]
