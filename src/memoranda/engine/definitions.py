@@ -17,7 +17,7 @@ from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
 from memoranda.errors import AlreadyExists, Hint, InvalidDefinition, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import LONGEST_DURATION, moment_after
-from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
+from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug, name_key
 from memoranda.model.effect import ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -120,7 +120,9 @@ _PREPARATION = Preparation(prepare=_compile_schema, busy=COMPILING_TAKES_TIME)
 
 
 @verb(CreateDefinition, preparation=_PREPARATION)
-def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
+def create_definition(
+    rows: Transaction, effect: CreateDefinition, call: Call, *, exact_name: bool = False
+) -> Outcome[Definition]:
     """Check a definition and store it. Facts that exist at its key become its records."""
     definition = Definition(
         id=call.ids.new("definition") if effect.id is None else _check_id(effect.id),
@@ -133,7 +135,7 @@ def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -
         created_at=call.now,
         updated_at=call.now,
     )
-    _check_unique(rows, definition, old=None)
+    _check_unique(rows, definition, old=None, exact_name=exact_name)
     return Outcome(definition, (_keep(rows, definition, "create_definition"),))
 
 
@@ -258,17 +260,27 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
     return gone, write_fact(rows, moved, encode(record.value))
 
 
-def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None) -> None:
+def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None, exact_name: bool = False) -> None:
+    same = str if exact_name else name_key
     for other in rows.scan(Definition, definition.tenant):
         if old is not None and other.id == old.id:
             continue
-        for field in ("id", "name", "slug"):
+        for field in ("id", "slug"):
             if getattr(other, field) == getattr(definition, field):
-                raise AlreadyExists(
-                    f"there is already a definition with the {field} {quote(getattr(definition, field))}",
-                    hint=f"Choose another {field}, or update definition {other.id}",
-                    field=field,
-                )
+                raise _taken(other, field)
+        # Two names that differ only in case may be older than this rule; both may stay.
+        kept = old is not None and name_key(old.name) == name_key(definition.name)
+        if same(other.name) == same(definition.name) and not kept:
+            raise _taken(other, "name")
+
+
+def _taken(other: Definition, field: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"there is already a definition with the {field} {quote(getattr(other, field))}",
+        hint=f"Choose another {field}, or update definition `{other.slug}` ({other.id})",
+        field=field,
+        slug=other.slug,
+    )
 
 
 def _check_id(id: Any) -> str:
