@@ -33,6 +33,7 @@ from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.ledger import ReadLedger, VerifyLedger
 from memoranda.governance.permissions import GrantRule, ReadGrants, RevokeGrant
 from memoranda.governance.runs import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
+from memoranda.model.classes import remember_class, with_class
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.definition import Definition, Mode
 from memoranda.model.effect import STATUSES, Approval, Effect, Status
@@ -90,15 +91,19 @@ class Definitions(TenantHandle):
     def create(
         self,
         *,
-        name: str,
-        slug: str,
-        schema: dict[str, Any],
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str = "global",
         ttl: Duration | None = None,
         mode: Mode | None = None,
         id: str | None = None,
     ) -> Definition:
         """Create a definition. Objects are strict unless the schema says `additionalProperties`.
+
+        `model` is a class whose schema, name and slug are taken where none is given: a Pydantic model, a msgspec
+        struct, a dataclass or a TypedDict. `record.as_model()` then returns its instances.
 
         `mode` is what an update of a workflow does to a record: `replace` it, or `merge` the fields that are given into
         it. Without one, the schema's own `x-mode` counts. `id` is a UUID that the files of workflows name it by; one is
@@ -114,18 +119,21 @@ class Definitions(TenantHandle):
         ...     memory.scope(user="ada").set("customer_profile", {"language": "en"}).version
         1
         """
-        return self._perform(
+        title, key, contract = with_class(model, name=name, slug=slug, schema=schema)
+        created: Definition = self._perform(
             CreateDefinition(
                 scope=self._shared,
-                title=name,
-                slug=slug,
+                title=title,
+                slug=key,
                 scope_kind=scope,
                 ttl=None if ttl is None else parse_duration(ttl),
-                schema=schema,
+                schema=contract,
                 mode=mode,
                 id=id,
             )
         )
+        remember_class(created.slug, model)
+        return created
 
     def list(self) -> list[Definition]:
         """Return all definitions, oldest first.
@@ -158,12 +166,15 @@ class Definitions(TenantHandle):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
         mode: Mode | None = None,
     ) -> Definition:
         """Change the given parts; `clear_ttl` makes future records permanent. Records follow a changed slug.
+
+        Of a `model`, the schema is taken.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -174,7 +185,8 @@ class Definitions(TenantHandle):
         ...     moved.ttl, memory.scope(user="ada").value("oven")
         (None, {'cone': 6})
         """
-        return self._perform(
+        _, _, schema = with_class(model, name=name, slug=slug, schema=schema)
+        changed: Definition = self._perform(
             UpdateDefinition(
                 scope=self._shared,
                 definition=definition,
@@ -187,6 +199,8 @@ class Definitions(TenantHandle):
                 mode=mode,
             )
         )
+        remember_class(changed.slug, model)
+        return changed
 
     def delete(self, *definitions: str) -> int:
         """Delete definitions and their records, all or nothing; return the number of records.
