@@ -26,6 +26,7 @@ from memoranda.client.requests import (
 )
 from memoranda.client.sync.connection import Calls, Connection
 from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.model.classes import remember_class, with_class
 from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode
 from memoranda.model.entry import NOTES, Kind, check_kinds
@@ -396,18 +397,22 @@ class DefinitionCalls(Calls):
     def create(
         self,
         *,
-        name: str,
-        slug: str,
-        schema: dict[str, Any],
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str = "global",
         ttl: Duration | None = None,
         mode: Mode | None = None,
         id: str | None = None,
     ) -> Definition:
-        """Create a definition and return it."""
+        """Create a definition and return it; name, slug and schema may be those of a class, its `model`."""
         asked = without_none(ttl=seconds(ttl), mode=mode, id=id)
+        name, slug, schema = with_class(model, name=name, slug=slug, schema=schema)
         sent = body(name=name, slug=slug, schema=schema, scope=scope, **asked)
-        return self._call(Definition, "POST", *_DEFINITIONS, body=sent)
+        created = self._call(Definition, "POST", *_DEFINITIONS, body=sent)
+        remember_class(created.slug, model)
+        return created
 
     def list(self, *, limit: int | None = None) -> builtins.list[Definition]:
         """Return all definitions, oldest first."""
@@ -424,16 +429,23 @@ class DefinitionCalls(Calls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
         mode: Mode | None = None,
     ) -> Definition:
-        """Change the given fields; `clear_ttl` makes future records permanent. A new slug renames the records."""
+        """Change the given fields; `clear_ttl` makes future records permanent. A new slug renames the records.
+
+        Of a `model`, the schema is taken.
+        """
+        _, _, schema = with_class(model, name=name, slug=slug, schema=schema)
         asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode)
         if ttl is not None or clear_ttl:
             asked["ttl"] = seconds(ttl)
-        return self._call(Definition, "PATCH", *_DEFINITIONS, definition, body=body(**asked))
+        changed = self._call(Definition, "PATCH", *_DEFINITIONS, definition, body=body(**asked))
+        remember_class(changed.slug, model)
+        return changed
 
     def delete(self, definition: str) -> None:
         """Delete a definition and its records; raise NotFound if there is none."""
