@@ -90,6 +90,7 @@ def test_what_is_wrong_with_a_definition_is_said_at_its_field_and_nothing_typed_
         ({"schema": '{"type": "object",}'}, "schema", "line 1, column 19"),
         ({"schema": "[1]"}, "schema", "A schema must be a JSON object"),
         ({"schema": '{"type": "object", "properties": {"a": {"type": "strin"}}}'}, "schema", "$.properties.a"),
+        ({"schema": '{"properties": {"a": {"type": "string", "default": 1}}}'}, "schema", "$.properties.a.default"),
     ):
         answer = visitor.post("/definitions/new", **FORM | changes)
         assert answer.status_code == 422, changes
@@ -100,6 +101,30 @@ def test_what_is_wrong_with_a_definition_is_said_at_its_field_and_nothing_typed_
     visitor.done("/definitions/new", **FORM)
     taken = visitor.post("/definitions/new", **FORM | {"name": "Another"})
     assert taken.status_code == 409 and 'id="slug-fault"' in taken.text
+    taken = visitor.post("/definitions/new", **FORM | {"name": "KEEPER", "slug": "another"})
+    assert taken.status_code == 409 and 'id="name-fault"' in taken.text
+    assert "`keeper`" in said(taken)
+
+
+def test_a_definition_may_begin_with_a_reference_or_a_union(house: Any) -> None:
+    visitor = house.visitor()
+    node = {"type": "object", "properties": {"queen": {"type": "string"}, "next": {"$ref": "#/$defs/node"}}}
+    for slug, schema, record in (
+        ("hive", {"$ref": "#/$defs/node", "$defs": {"node": node}}, {"queen": "Bea", "next": {"queen": "Cleo"}}),
+        (
+            "owner",
+            {"anyOf": [{"properties": {"mail": {}}}, {"properties": {"phone": {}}}]},
+            {"mail": "m", "phone": "p"},
+        ),
+    ):
+        form = FORM | {"name": slug.title(), "slug": slug, "schema": json.dumps(schema)}
+        assert "Saved." in visitor.done("/definitions/new", **form)
+        made = house.memory.definitions.get(slug)
+        house.memory.scope(user="ada").set(slug, record)
+        assert json.dumps(record) in visitor.read(f"/definitions/{made.id}")
+        seen = hidden(visitor.get(f"/definitions/{made.id}/edit").text, "seen")
+        assert "Saved." in visitor.done(f"/definitions/{made.id}/edit", **form | {"seen": seen, "name": f"{slug} two"})
+        assert house.memory.definitions.get(slug).schema == made.schema
 
 
 def test_two_people_who_edit_one_definition_do_not_overwrite_each_other_unseen(house: Any) -> None:

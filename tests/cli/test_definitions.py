@@ -28,6 +28,20 @@ def test_create_list_and_show(cli, profile):
     assert "for ever" in shown
 
 
+def test_a_recursive_schema_and_a_union_are_taken(cli, profile):
+    node = {"type": "object", "properties": {"label": {"type": "string"}, "next": {"$ref": "#/$defs/node"}}}
+    pet = {"oneOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]}
+    for slug, schema in (("tree", {"$ref": "#/$defs/node", "$defs": {"node": node}}), ("pet", pet)):
+        done = cli("definitions", "create", "--name", slug, "--slug", slug, "--schema", json.dumps(schema))
+        assert done.code == 0, done.err
+        assert '"type": "object"' in cli("definitions", "show", slug).out
+    assert cli("facts", "set", "tree", '{"label": "a", "next": {"label": "b"}}', "--as-json", "--user", "ada").code == 0
+    assert cli("facts", "set", "tree", '{"next": {"x": 1}}', "--as-json", "--user", "ada").code != 0
+    taken = cli("definitions", "create", "--name", "PROFILE", "--slug", "other", "--schema", json.dumps(SCHEMA))
+    assert taken.code != 0
+    assert "`profile`" in taken.err
+
+
 def test_human_create_names_the_id(cli):
     done = cli(
         "definitions",

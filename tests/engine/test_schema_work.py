@@ -330,6 +330,84 @@ def test_the_evaluation_agrees_with_the_library(schema: Json, values: list[Any])
     agree(schema, values)
 
 
+@pytest.mark.slow
+@given(ROOTS, st.lists(st.dictionaries(NAMES, VALUES, max_size=3), min_size=1, max_size=4))
+def test_a_strict_schema_accepts_nothing_more_and_stays_as_it_is(schema: Json, values: list[Any]) -> None:
+    given = {word: part for word, part in schema.items() if word != "type"}
+    try:
+        prepared = prepare_schema(given)
+    except InvalidDefinition:
+        return
+    assert prepare_schema(prepared) == prepared
+    if "oneOf" in str(given):
+        return  # closing what is inside its alternatives may tell them apart
+    whole = Validator({**given, "type": "object"})
+    strict = Validator(prepared)
+    assert all(whole.is_valid(value) for value in values if strict.is_valid(value))
+
+
+WORDS = (
+    "$anchor $defs $dynamicAnchor $dynamicRef $id $recursiveAnchor $recursiveRef $ref $schema additionalItems "
+    "additionalProperties allOf anyOf const contains default definitions dependencies dependentRequired "
+    "dependentSchemas else enum exclusiveMinimum format id if items minimum not oneOf pattern patternProperties "
+    "prefixItems properties required then type unevaluatedProperties"
+).split()
+JUNK = st.recursive(
+    st.sampled_from(
+        [None, True, 0, "", "a", "#", "#/", "#/$defs/a", "#a", "http://[", "object", "^(?=a", "^(?!a)b", "("]
+    )
+    | st.sampled_from([f"http://json-schema.org/draft-0{draft}/schema#" for draft in (4, 6, 7)]),
+    lambda inside: (
+        st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from([*WORDS, "a", "b"]), inside, max_size=4)
+    ),
+    max_leaves=14,
+)
+
+
+@pytest.mark.slow
+@given(st.dictionaries(st.sampled_from(WORDS), JUNK, min_size=1, max_size=5))
+def test_what_is_not_a_schema_is_refused_with_the_path_of_its_fault(schema: Json) -> None:
+    try:
+        prepared = prepare_schema(schema)
+    except InvalidDefinition as refusal:
+        assert refusal.path.startswith("$")
+    else:
+        assert not Validator(prepared).is_valid([])
+
+
+LISTED: Json = {"type": "object", "properties": {"p": {"properties": {"q": {}}}}}
+MANY: dict[str, Json] = {
+    "alternatives": {"anyOf": [{"properties": {f"p{at}": {}}} for at in range(600)]},
+    "alternatives in many places": {
+        "properties": {f"p{at}": {"$ref": "#/$defs/u"} for at in range(100)},
+        "$defs": {"u": {"anyOf": [{"properties": {f"q{at}": {}}} for at in range(100)]}},
+    },
+    "parts about one field": {"allOf": [{"properties": {"p": {"properties": {f"q{at}": {}}}}} for at in range(400)]},
+    "a chain": {
+        "$ref": "#/$defs/d0",
+        "$defs": {**{f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(600)}, "d600": LISTED},
+    },
+    "tuples": {"properties": {"a": {"prefixItems": [{"properties": {"p": {}}}] * 600}}},
+    "resources": {
+        "properties": {f"p{at}": {"$ref": f"r{at}"} for at in range(400)},
+        "$defs": {f"d{at}": {"$id": f"r{at}", "properties": {"a": {"$ref": "#"}}} for at in range(400)},
+    },
+    "look-ahead": {"properties": {"a": {"pattern": "^" + "(?=a)" * 20_000}}},
+    "a long pattern": {"properties": {"a": {"pattern": "^(?=" + "(" * 50_000}}},
+    "defaults": {"properties": {f"p{at}": {"default": 1, "anyOf": [{"const": 1}] * 5} for at in range(200)}},
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_large_schema_is_prepared_or_refused_soon(name: str) -> None:
+    try:
+        prepared = prepare_schema(MANY[name])
+    except (InvalidDefinition, LimitExceeded) as refusal:
+        assert len(refusal.message) < 600
+    else:
+        assert not Validator(prepared).is_valid({"unexpected": 1})
+
+
 # Through the gate.
 
 

@@ -19,13 +19,12 @@ from memoranda.engine.blocks import RecallBlocks
 from memoranda.engine.definitions import ReadDefinitions
 from memoranda.engine.facts import GetFact, GetFacts
 from memoranda.engine.recall import RecallAll, seen_scopes
-from memoranda.engine.schemas import parts_of
 from memoranda.errors import Denied, NotFound
 from memoranda.lang.diagnostics import Suggestions
 from memoranda.lang.expression.values import to_text
 from memoranda.model.block import BlockMatch, has_blocks, key_of, lines_of, owner_of
 from memoranda.model.context import Context, ContextItem, Omitted, Why
-from memoranda.model.definition import Definition, plain_text
+from memoranda.model.definition import Definition, parts_of, plain_text, properties_of
 from memoranda.model.effect import Effect
 from memoranda.model.entry import Match, Recalled
 from memoranda.model.fact import Fact
@@ -445,18 +444,10 @@ def record_lines(schema: dict[str, Any], value: Any) -> Iterator[str]:
     if not isinstance(value, dict):
         return
     fields = cast("dict[str, Any]", value)
-    properties = _properties(schema)
+    properties = properties_of(schema, schema)
     listed = [name for name in properties if name in fields]
     for name in (*listed, *(name for name in fields if name not in properties)):
         yield f"- {_label(name, properties.get(name), schema)}: {_field_text(fields[name])}"
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for part in parts_of(schema, schema):
-        for name, below in cast("dict[str, Any]", part.get("properties", {})).items():
-            found.setdefault(name, below)
-    return found
 
 
 def _label(name: str, schema: Any, root: dict[str, Any]) -> str:

@@ -50,6 +50,7 @@ from memoranda.governance.permissions import (
     unknown_role,
 )
 from memoranda.governance.runs import ReadDecision, ReadRunEvents, ReadRuns, ReadSteps, VerifyRun
+from memoranda.model.classes import remember_class, with_class
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.definition import Definition, Migration, Mode, OnStale, SchemaCheck, StaleRecord
 from memoranda.model.effect import STATUSES, Approval, Effect, Status
@@ -120,15 +121,19 @@ class Definitions(TenantHandle):
     def create(
         self,
         *,
-        name: str,
-        slug: str,
-        schema: dict[str, Any],
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str = "global",
         ttl: Duration | None = None,
         mode: Mode | None = None,
         id: str | None = None,
     ) -> Definition:
         """Create a definition. Objects are strict unless the schema says `additionalProperties`.
+
+        `model` is a class whose schema, name and slug are taken where none is given: a Pydantic model, a msgspec
+        struct, a dataclass or a TypedDict. `record.as_model()` then returns its instances.
 
         `mode` is what an update of a workflow does to a record: `replace` it, or `merge` the fields that are given into
         it. Without one, the schema's own `x-mode` counts. `id` is a UUID that the files of workflows name it by; one is
@@ -144,18 +149,21 @@ class Definitions(TenantHandle):
         ...     memory.scope(user="ada").set("customer_profile", {"language": "en"}).version
         1
         """
-        return self._perform(
+        title, key, contract = with_class(model, name=name, slug=slug, schema=schema)
+        created: Definition = self._perform(
             CreateDefinition(
                 scope=self._shared,
-                title=name,
-                slug=slug,
+                title=title,
+                slug=key,
                 scope_kind=scope,
                 ttl=None if ttl is None else parse_duration(ttl),
-                schema=schema,
+                schema=contract,
                 mode=mode,
                 id=id,
             )
         )
+        remember_class(created.slug, model)
+        return created
 
     def list(self) -> list[Definition]:
         """Return all definitions, oldest first.
@@ -189,6 +197,7 @@ class Definitions(TenantHandle):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -206,6 +215,7 @@ class Definitions(TenantHandle):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -222,6 +232,7 @@ class Definitions(TenantHandle):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -236,7 +247,8 @@ class Definitions(TenantHandle):
         (`stale="keep"`) or migrated: `migrate` returns the new value of a record from its present one, and all of them
         are written together with the schema, or none. With `stale="keep"` too, those that it cannot migrate are kept.
         Without a schema, `migrate` repairs the records that do not fit the present one, in portions. `check=True`
-        changes nothing and says which records would not fit, and what `migrate` would make of them.
+        changes nothing and says which records would not fit, and what `migrate` would make of them. Of a `model`, the
+        schema is taken.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -265,6 +277,7 @@ class Definitions(TenantHandle):
                 hint=Hint("python", "Pass one, such as memoranda.workflow.migration('{…}') for an expression"),
                 value=migrate,
             )
+        _, _, schema = with_class(model, name=name, slug=slug, schema=schema)
         effect = UpdateDefinition(
             scope=self._shared,
             definition=definition,
@@ -279,13 +292,19 @@ class Definitions(TenantHandle):
         )
         if check:
             return self._check(effect, migrate)
+        changed = self._update(effect, migrate)
+        remember_class(changed.slug, model)
+        return changed
+
+    def _update(self, effect: UpdateDefinition, migrate: Migrate | None) -> Definition:
         if migrate is None:
             shown = msgspec.structs.replace(effect, names_records=True)
             return self._perform(shown if self._allows(shown) else effect)
-        if schema is None and scope is None:
+        if effect.schema is None and effect.scope_kind is None:
             self._repair(effect, migrate)
-            changes = any(part is not None for part in (name, slug, ttl, mode)) or clear_ttl
-            return self._perform(effect) if changes else self.get(definition)
+            parts = (effect.title, effect.slug, effect.ttl, effect.mode)
+            changes = any(part is not None for part in parts) or effect.clear_ttl
+            return self._perform(effect) if changes else self.get(effect.definition)
 
         def change() -> Definition:
             migrated = self._migrate(effect, migrate, self._gate.limits.migration + 1).migrated

@@ -38,6 +38,7 @@ from memoranda.model.definition import (
     SchemaCheck,
     StaleRecord,
     is_slug,
+    name_key,
 )
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
@@ -225,7 +226,9 @@ COMPILING_TAKES_TIME = "compiling a schema takes its time"
 
 
 @verb(CreateDefinition, preparation=Preparation(prepare=_compile_schema, busy=COMPILING_TAKES_TIME))
-def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
+def create_definition(
+    rows: Transaction, effect: CreateDefinition, call: Call, *, exact_name: bool = False
+) -> Outcome[Definition]:
     """Check a definition and store it. Facts that exist at its key become its records."""
     definition = Definition(
         id=call.ids.new("definition") if effect.id is None else _check_id(effect.id),
@@ -238,7 +241,7 @@ def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -
         created_at=call.now,
         updated_at=call.now,
     )
-    _check_unique(rows, definition, old=None)
+    _check_unique(rows, definition, old=None, exact_name=exact_name)
     return Outcome(definition, (_keep(rows, definition, "create_definition"),))
 
 
@@ -630,17 +633,27 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
     return gone, write_fact(rows, moved, encode(record.value))
 
 
-def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None) -> None:
+def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None, exact_name: bool = False) -> None:
+    same = str if exact_name else name_key
     for other in rows.scan(Definition, definition.tenant):
         if old is not None and other.id == old.id:
             continue
-        for field in ("id", "name", "slug"):
+        for field in ("id", "slug"):
             if getattr(other, field) == getattr(definition, field):
-                raise AlreadyExists(
-                    f"there is already a definition with the {field} {quote(getattr(definition, field))}",
-                    hint=f"Choose another {field}, or update definition {other.id}",
-                    field=field,
-                )
+                raise _taken(other, field)
+        # Two names that differ only in case may be older than this rule; both may stay.
+        kept = old is not None and name_key(old.name) == name_key(definition.name)
+        if same(other.name) == same(definition.name) and not kept:
+            raise _taken(other, "name")
+
+
+def _taken(other: Definition, field: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"there is already a definition with the {field} {quote(getattr(other, field))}",
+        hint=f"Choose another {field}, or update definition `{other.slug}` ({other.id})",
+        field=field,
+        slug=other.slug,
+    )
 
 
 def _check_id(id: Any) -> str:

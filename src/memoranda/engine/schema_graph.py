@@ -8,9 +8,11 @@ that work, so that only schemas and values that are sure to be quick are given t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 from urllib.parse import unquote, urldefrag, urljoin
+
+from memoranda.model.definition import at_pointer, steps_of
 
 Json = dict[str, Any]
 
@@ -26,6 +28,14 @@ _ASSERTIONS = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern format "
     "maxItems minItems uniqueItems maxProperties minProperties required dependentRequired".split()
 )
+
+# Where schemas occur inside a schema.
+WORDS_OF_ONE = frozenset(
+    "additionalItems additionalProperties contains contentSchema else if items not propertyNames then "
+    "unevaluatedItems unevaluatedProperties".split()
+)
+WORDS_OF_LISTS = frozenset("allOf anyOf items oneOf prefixItems".split())
+WORDS_BY_NAME = frozenset("$defs definitions dependencies dependentSchemas patternProperties properties".split())
 
 
 class Node:
@@ -114,14 +124,16 @@ class Graph:
         """Resolve a schema that must not change later; without `formats`, formats are ignored."""
         self._words = _ASSERTIONS if formats else _ASSERTIONS - {"format"}
         self.nodes: list[Node] = []
-        self.unresolved: Node | None = None
-        """A part with a reference that leads nowhere inside the schema."""
+        self.unresolved: tuple[Node, str, str] | None = None
+        """A part, its word and its reference that leads nowhere inside the schema."""
         self.exact = isinstance(schema, bool) or cast(Json, schema).get("$schema", DIALECT) == DIALECT
         """Whether `Evaluation` understands every word of it; it knows the present dialect only."""
         self.backtracks = False
         """Whether a pattern needs an engine that backtracks, for which no limit in proportion to a text exists."""
+        self.looks_ahead = False
+        """Whether a pattern needs an engine that understands look-ahead."""
         self._known: dict[int, Node] = {}
-        self._resources = _Resources(schema)
+        self.resources = Resources(schema)
         self.root = self._node(schema, ())
         done = 0
         while done < len(self.nodes):  # which grows meanwhile
@@ -134,9 +146,6 @@ class Graph:
         self.tracks = any(node.has_unevaluated for node in self.nodes)
         self.order, self.cycle = self._in_order()
         """Parts before wholes; and a part that leads back to itself without going deeper into the value, or None."""
-        self.heaviest = UNBOUNDED
-        """The most work of any part at one place."""
-        self.levels = self._levels()
 
     def bound(self, depth: int) -> int:
         """Return a limit of the checks of any one place in a value of this depth, in units of one small check."""
@@ -214,6 +223,7 @@ class Graph:
         patterns = [own] if isinstance(own, str) else []
         patterns += [pattern for pattern, _ in node.patterns]
         self.backtracks = self.backtracks or any(pattern_weight(pattern) is None for pattern in patterns)
+        self.looks_ahead = self.looks_ahead or any(map(looks_ahead, patterns))
 
     def _refer(self, node: Node, given: Json) -> None:
         words = ("$ref", "$dynamicRef") if self.exact else ("$ref", "$dynamicRef", "$recursiveRef")
@@ -221,17 +231,17 @@ class Graph:
             reference = given.get(word)
             if not isinstance(reference, str):
                 continue
-            if word == "$dynamicRef" and self._resources.are_several:
+            if word == "$dynamicRef" and self.resources.are_several:
                 self.exact = False  # where it leads depends on the way that led here: count every place that it may
-                targets = self._resources.dynamic(reference)
+                targets = self.resources.dynamic(reference)
             else:
-                targets = [self._resources.find(given, reference)]
+                targets = [self.resources.find(given, reference)]
             for target in targets:
                 if _is_schema(target):
-                    node.refs.append(self._node(target, self._resources.path(target)))
-                elif reference.startswith("#"):
-                    self.unresolved = self.unresolved or node
-                else:
+                    node.refs.append(self._node(target, self.resources.path(target)))
+                    continue
+                self.unresolved = self.unresolved or (node, word, reference)
+                if not reference.startswith("#"):
                     node.opaque, self.exact = True, False
 
     def _in_order(self) -> tuple[list[Node], Node | None]:
@@ -253,15 +263,24 @@ class Graph:
                         waiting.append((part, False))
         return order, None
 
-    def _levels(self) -> list[int]:
-        """Return the most work at one place of a value, by how deep the place is, each at least as the one before.
+    @cached_property
+    def heaviest(self) -> int:
+        """The most work of any part at one place."""
+        return UNBOUNDED if self.cycle is not None else max(self._first_level[0])
+
+    @cached_property
+    def _first_level(self) -> tuple[list[int], list[int]]:
+        return self._work(_weight, lambda node: 0)
+
+    @cached_property
+    def levels(self) -> list[int]:
+        """The most work at one place of a value, by how deep the place is, each at least as the one before.
 
         Exact for a checker without memory: what is done at a place is what each part that is about it does itself.
         """
         if self.cycle is not None:
             return [UNBOUNDED]
-        whole, extra = self._work(_weight, lambda node: 0)
-        self.heaviest = max(whole)
+        whole, extra = self._first_level
         levels = [whole[self.root.index]]
         for _ in range(_LEVELS):
             before = whole, extra
@@ -330,22 +349,101 @@ def comparisons(node: Node) -> int:
 _SMALL_PROGRAM, _LARGE_PROGRAM = 100_000, 2_000_000
 
 
-@lru_cache(maxsize=4_096)
 def pattern_weight(pattern: str) -> int | None:
     """Return how much work a pattern makes, at most, for each piece of a text; None for one that may backtrack.
 
-    What the engine that never backtracks does for a character is in proportion to the size of the pattern, as
-    compiled. It understands neither look-around nor references to what was matched before.
+    Look-ahead at the beginning of a text is as much work as its pieces, one after the other.
+    """
+    if not looks_ahead(pattern):
+        return _linear_weight(pattern)
+    if pattern in _KNOWN_TO_BE_LINEAR:
+        return _LARGE_WEIGHT
+    weights = [_linear_weight(piece) for piece in _pieces(pattern)]
+    return sum(weight or 0 for weight in weights) if weights and None not in weights else None
+
+
+def looks_ahead(pattern: str) -> bool:
+    """Return whether a pattern is not for the engine that never backtracks."""
+    return _linear_weight(pattern) is None
+
+
+_KNOWN_TO_BE_LINEAR = frozenset(
+    (
+        # `z.iso.duration()` of Zod: its look-ahead is short, or done once.
+        r"^P(?:(\d+W)|(?!.*W)(?=\d|T\d)(\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)$",
+    )
+)
+_MOST_LOOK_AHEADS = 16
+_SMALL_WEIGHT, _LARGE_WEIGHT = 4, 40
+
+
+@lru_cache(maxsize=4_096)
+def _linear_weight(pattern: str) -> int | None:
+    """Return the weight of a pattern for the engine that never backtracks; None where it does not understand it.
+
+    What that engine does for a character is in proportion to the size of the pattern, as compiled. It understands
+    neither look-around nor references to what was matched before.
     """
     import jsonschema_rs  # here, because its import takes a third of ours and most programs define nothing
 
-    for size, weight in ((_SMALL_PROGRAM, 4), (_LARGE_PROGRAM, 40)):
+    for size, weight in ((_SMALL_PROGRAM, _SMALL_WEIGHT), (_LARGE_PROGRAM, _LARGE_WEIGHT)):
         try:
             jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions(size))
         except (jsonschema_rs.ValidationError, ValueError):
             continue
         return weight
     return None
+
+
+def _pieces(pattern: str) -> list[str]:
+    """Return what `^(?!a)(?=b)c` is made of, as `^(?:a)`, `^(?:b)` and `^c`; nothing for any other form.
+
+    Each piece is matched once, from the beginning of the text. After a `|`, the rest would not be.
+    """
+    pieces: list[str] = []
+    at = 1
+    while pattern.startswith("^") and pattern.startswith(("(?=", "(?!"), at) and len(pieces) < _MOST_LOOK_AHEADS:
+        end = _end_of_group(pattern, at)
+        pieces.append(f"^(?:{pattern[at + 3 : end]})")
+        at = end + 1
+    rest = pattern[at:]
+    return [*pieces, f"^{rest}"] if pieces and rest[:1] not in "*+?{" and not _has_choice(rest) else []
+
+
+def _end_of_group(pattern: str, start: int) -> int:
+    """Return where the group that begins here is closed; the end of the pattern if it is not."""
+    depth = 0
+    for at, sign in _signs(pattern, start):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return at
+    return len(pattern)
+
+
+def _has_choice(pattern: str) -> bool:
+    """Return whether a pattern has a `|` outside its groups."""
+    depth = 0
+    for _, sign in _signs(pattern, 0):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and depth == 0:
+            return True
+    return False
+
+
+def _signs(pattern: str, start: int) -> Iterator[tuple[int, str]]:
+    """Return the characters of a pattern that are neither escaped nor in brackets."""
+    at, in_brackets = start, False
+    while at < len(pattern):
+        sign = pattern[at]
+        if sign == "\\":
+            at += 1
+        elif in_brackets:
+            in_brackets = sign != "]"
+        elif sign == "[":
+            in_brackets = True
+        else:
+            yield at, sign
+        at += 1
 
 
 def measure(value: Any) -> tuple[int, int]:
@@ -369,50 +467,67 @@ def measure(value: Any) -> tuple[int, int]:
     return size, depth
 
 
-class _Resources:
+class Resources:
     """Where references lead: each schema with an `$id` of its own is a place that they start from."""
 
     def __init__(self, schema: Any) -> None:
+        """Look through a schema that must not change later."""
         self._home: dict[int, tuple[str, Any]] = {}
         self._paths: dict[int, tuple[str | int, ...]] = {}
-        self._roots: dict[str, Any] = {}
+        self._roots: dict[str, Any] = {"": schema}
         self._anchors: dict[tuple[str, str], Any] = {}
-        waiting: list[tuple[Any, str, Any, tuple[str | int, ...]]] = [(schema, "", schema, ())]
-        self._roots[""] = schema
-        while waiting:
-            node, base, root, path = waiting.pop()
-            if isinstance(node, dict):
-                given = cast(Json, node)
-                identity = given.get("$id")
-                # A property may be called `$id` too; then its value is not text.
-                if isinstance(identity, str) and not identity.startswith("#"):
-                    base, root = urldefrag(urljoin(base, identity))[0], given
-                    self._roots[base] = given
-                self._home[id(given)] = base, root
-                self._paths[id(given)] = path
-                for word in ("$anchor", "$dynamicAnchor"):
-                    if isinstance(given.get(word), str):
-                        self._anchors.setdefault((base, given[word]), given)
-                waiting.extend((part, base, root, (*path, name)) for name, part in given.items())
-            elif isinstance(node, list):
-                listed = cast(list[Any], node)
-                waiting.extend((part, base, root, (*path, at)) for at, part in enumerate(listed))
+        self.is_dynamic = False
+        """Whether a reference depends on the way that led to it."""
+        self.refers_by_name = False
+        """Whether a reference names a resource."""
+        self._enter(schema, "", schema, ())
         self.are_several = len({id(root) for root in self._roots.values()}) > 1
 
+    def _enter(self, schema: Any, base: str, root: Any, path: tuple[str | int, ...]) -> None:
+        waiting: list[tuple[Any, str, Any, tuple[str | int, ...]]] = [(schema, base, root, path)]
+        while waiting:
+            node, base, root, path = waiting.pop()
+            if not isinstance(node, dict):
+                continue
+            given = cast(Json, node)
+            identity = given.get("$id")
+            if isinstance(identity, str) and not identity.startswith("#"):
+                base, root = _absolute(base, identity), given
+                self._roots[base] = given
+            self._home[id(given)] = base, root
+            self._paths[id(given)] = path
+            for word in ("$anchor", "$dynamicAnchor"):
+                if isinstance(given.get(word), str):
+                    self._anchors.setdefault((base, given[word]), given)
+            self.is_dynamic = self.is_dynamic or "$dynamicRef" in given or "$recursiveRef" in given
+            reference = given.get("$ref")
+            self.refers_by_name = self.refers_by_name or (isinstance(reference, str) and not reference.startswith("#"))
+            waiting.extend((part, base, root, (*path, *steps)) for steps, part in schemas_inside(given))
+
     def path(self, schema: Any) -> tuple[str | int, ...]:
+        """Return where a schema is written."""
         return self._paths.get(id(schema), ())
 
     def find(self, node: Json, reference: str) -> Any:
         """Return what a reference inside a node leads to; None where it leads nowhere inside the schema."""
+        return self.locate(node, reference)[0]
+
+    def locate(self, node: Json, reference: str) -> tuple[Any, tuple[str | int, ...]]:
+        """Return what a reference inside a node leads to, and where that is written."""
         base, root = self._home[id(node)]
         start, fragment = urldefrag(reference)
         if start:
-            base = urldefrag(urljoin(base, start))[0]
+            base = _absolute(base, start)
             root = self._roots.get(base)
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
-            return self._anchors.get((base, fragment))
-        return at_pointer(root, fragment)
+            marked = self._anchors.get((base, fragment))
+            return marked, self.path(marked)
+        found: Any = at_pointer(root, fragment)
+        path = (*self.path(root), *steps_of(fragment))
+        if isinstance(found, dict) and id(cast(Json, found)) not in self._home:
+            self._enter(found, base, root, path)  # below a word of the author, such as `components`
+        return cast(Any, found), path
 
     def dynamic(self, reference: str) -> list[Any]:
         """Return everything that a dynamic reference may lead to."""
@@ -421,16 +536,22 @@ class _Resources:
         return found or list(self._roots.values())
 
 
-def at_pointer(node: Any, pointer: str) -> Any:
-    """Return what a JSON pointer leads to; None where it leads nowhere."""
-    for escaped in pointer.split("/")[1:]:
-        step = escaped.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list):
-            listed = cast(list[Any], node)
-            node = listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
-        else:
-            node = cast(Json, node).get(step) if isinstance(node, dict) else None
-    return node
+def _absolute(base: str, uri: str) -> str:
+    try:
+        return urldefrag(urljoin(base, uri))[0]
+    except ValueError:  # no address at all, such as `http://[`
+        return uri
+
+
+def schemas_inside(given: Json) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Return each schema directly inside a schema, and how it is reached; what is only a value is not one."""
+    for word, part in given.items():
+        if word in WORDS_BY_NAME and isinstance(part, dict):
+            yield from (((word, name), one) for name, one in cast(Json, part).items())
+        elif word in WORDS_OF_LISTS and isinstance(part, list):
+            yield from (((word, at), one) for at, one in enumerate(cast(list[Any], part)))
+        elif word in WORDS_OF_ONE:
+            yield (word,), part
 
 
 def _is_schema(part: Any) -> bool:

@@ -10,14 +10,15 @@ from collections.abc import Callable, Hashable
 from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar, cast
-from urllib.parse import unquote
 
 import msgspec
 
-from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node, at_pointer, measure, pattern_weight
-from memoranda.engine.validator import Validator, json_path
+from memoranda.engine.dialects import MEANINGFUL, modernize, pointer_to
+from memoranda.engine.schema_graph import UNBOUNDED, Graph, Json, Node, measure, pattern_weight
+from memoranda.engine.strictness import close_objects
+from memoranda.engine.validator import Validator, json_path, refuse_by_meta_schema
 from memoranda.errors import Hint, InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
-from memoranda.model.definition import MODE_WORD, MODES, Definition
+from memoranda.model.definition import MODE_WORD, MODES, Definition, parts_of
 from memoranda.model.names import is_internal
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -224,12 +225,16 @@ class _Defaults:
     def fill(self, parts: list[Json], value: Any) -> Any:
         """Return the value with the defaults of all schemas that apply to it; each place is visited once."""
         if isinstance(value, list):
-            inside = parts_of({"allOf": [part["items"] for part in parts if "items" in part]}, self._root)
             listed = cast(list[Any], value)
             self._spend(len(listed))
-            if not inside[1:]:
-                return listed  # nothing is said about items, so nothing is missing in them
-            return [self.fill(inside, item) for item in listed]
+            places = max([len(part["prefixItems"]) for part in parts if "prefixItems" in part], default=0)
+            inside = self._parts_of_item(parts, places)
+            return [
+                self.fill(inside if at >= places else self._parts_of_item(parts, at), item)
+                if isinstance(item, dict | list)
+                else item
+                for at, item in enumerate(listed)
+            ]
         if not isinstance(value, dict):
             return value
         filled = dict(cast(Json, value))
@@ -254,6 +259,17 @@ class _Defaults:
             known = self._parts[id(schema)] = schema, parts_of(schema, self._root)
             self._spend(len(known[1]))
         return known[1]
+
+    def _parts_of_item(self, parts: list[Json], at: int) -> list[Json]:
+        """Return what is said about the item at a place of a list."""
+        self._spend(len(parts))
+        said: list[Any] = []
+        for part in parts:
+            if "prefixItems" in part and at < len(part["prefixItems"]):
+                said.append(part["prefixItems"][at])
+            elif "items" in part:
+                said.append(part["items"])
+        return [one for schema in said for one in self._parts_of(schema)]
 
     def _together(self, parts: list[Json]) -> Json:
         """Return the properties that any of these parts lists."""
@@ -281,144 +297,104 @@ class _Defaults:
             )
 
 
-def parts_of(schema: Any, root: Json) -> list[Json]:
-    """Return a schema, what it refers to inside the root, and what it is put together from by `allOf`, each once."""
-    if isinstance(schema, dict) and "$ref" not in schema and "allOf" not in schema:
-        return [cast(Json, schema)]
-    parts: dict[int, Json] = {}  # by identity: references may lead round in circles
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, dict) or id(cast(Json, node)) in parts:
-            continue
-        given = cast(Json, node)
-        parts[id(given)] = given
-        waiting.extend(reversed(cast(list[Any], given.get("allOf", []))))
-        if isinstance(given.get("$ref"), str):
-            waiting.append(resolve_reference(given["$ref"], root))
-    return list(parts.values())
+def prepare_schema(schema: Any, *, defaults: bool = True) -> Json:
+    """Return a schema ready to be stored: of an object, valid, self-contained, strict unless it says otherwise.
 
-
-def resolve_reference(pointer: str, root: Json) -> Any:
-    """Return the part of the schema that `#/$defs/name`, or `#name` with an anchor, points to; None where none is."""
-    fragment = unquote(pointer.removeprefix("#"))
-    if fragment and not fragment.startswith("/"):
-        return _find_anchor(fragment, root)
-    return at_pointer(root, fragment)
-
-
-def _find_anchor(name: str, root: Json) -> Any:
-    """Return the part of the schema whose `$anchor` is this name."""
-    waiting: list[Any] = [root]
-    for node in waiting:  # which grows meanwhile
-        if isinstance(node, dict):
-            given = cast(Json, node)
-            if name in (given.get("$anchor"), given.get("$dynamicAnchor")):
-                return given
-            waiting.extend(given.values())
-        elif isinstance(node, list):
-            waiting.extend(cast(list[Any], node))
-    return None
-
-
-def prepare_schema(schema: Any) -> Json:
-    """Return a schema ready to be stored: an object, valid, self-contained, strict unless it says otherwise.
-
-    A schema of an older draft is read as the present one, which alone can close an object made of parts.
+    It is of the present draft, whatever draft it was written in. Without `defaults`, these are not checked.
     """
-    if not isinstance(schema, dict) or cast(Json, schema).get("type") != "object":
-        raise InvalidDefinition(
-            f"the schema is {quote(cast(object, schema), longest=40)}, not a JSON object schema",
-            hint='Begin it with {"type": "object", "properties": {…}}',
-            path="$",
-        )
+    if not isinstance(schema, dict) or cast(Json, schema).get("type", "object") != "object":
+        raise _no_object(schema)
     given = cast(Json, schema)
     if given.get(MODE_WORD, "replace") not in MODES:
         raise InvalidDefinition(
             f"{quote(given[MODE_WORD])} is not a mode", hint=f"Modes are {', '.join(MODES)}", path=f"$.{MODE_WORD}"
         )
-    _refuse_outside_references(given, "$")
-    if "$schema" in given and given["$schema"] != DIALECT:
-        _refuse_endless(Graph(given))
-        Validator(given)  # by its own dialect first, so that messages use its own terms
-        given = {**given, "$schema": DIALECT}
-    _refuse_endless(Graph(given))
-    graph = Validator(given).graph
-    _refuse_backtracking(graph)
-    prepared = cast(Json, _strict(given, given, part=False))
+    if not given.keys() & MEANINGFUL:
+        raise _no_object(schema)
+    prepared = compilable_schema(given)
+    prepared.setdefault("type", "object")
+    graph = Graph(prepared)
+    if _excludes_objects(graph):
+        raise _no_object(schema)
+    close_objects(graph)
     Validator(prepared)
+    if defaults:
+        _refuse_defaults(graph)
     return prepared
 
 
-def _strict(node: Any, root: Json, *, part: bool) -> Any:
-    """Close every object that lists its properties and does not say whether others are allowed.
-
-    What is put together from parts (`allOf`, `$ref`…) is closed as a whole, by `unevaluatedProperties`: closing
-    each part alone would make the parts refuse each other's properties. So a `part` is left to its whole.
-    """
-    if isinstance(node, list):
-        return [_strict(item, root, part=part) for item in cast(list[Any], node)]
-    if not isinstance(node, dict):
-        return node
-    given = cast(Json, node)
-    together = part or any(word in given for word in ("properties", *_WHOLES))
-    strict = dict(given)
-    for word, below in given.items():
-        if word in _NAMED:
-            parts = word in _NAMED_PARTS
-            strict[word] = {name: _strict(item, root, part=parts) for name, item in below.items()}
-        elif word in _INSIDE:
-            strict[word] = _strict(below, root, part=False)
-        elif word in _WHOLES:
-            strict[word] = _strict(below, root, part=True)
-        elif word in _ALTERNATIVES:
-            # Alternatives on their own close themselves; beside other properties they are parts of a whole.
-            strict[word] = _strict(below, root, part=together)
-    if part or "additionalProperties" in given or "unevaluatedProperties" in given:
-        return strict
-    whole = any(word in given for word in _WHOLES) or ("properties" in given and _ALTERNATIVES & set(given))
-    if whole and _lists_properties(given, root):
-        strict["unevaluatedProperties"] = False
-    elif "properties" in given:
-        strict["additionalProperties"] = False
-    return strict
+def compilable_schema(schema: Json) -> Json:
+    """Return a schema in the present draft that is valid, self-contained and quick to check."""
+    modern = modernize(schema)
+    refuse_by_meta_schema(modern)
+    graph = Graph(modern)
+    _refuse_outside_references(graph)
+    _refuse_endless(graph)
+    Validator(modern)
+    _refuse_backtracking(graph)
+    return modern
 
 
-# Where schemas occur inside a schema: below names, for places inside the value, or for the same value.
-_NAMED = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-_NAMED_PARTS = {"$defs", "definitions", "dependentSchemas"}
-_INSIDE = {"items", "prefixItems", "additionalItems", "unevaluatedItems", "additionalProperties", "contains"}
-_WHOLES = {"allOf", "if", "then", "else", "$ref", "dependentSchemas"}
-_ALTERNATIVES = {"anyOf", "oneOf"}
+def _no_object(schema: Any) -> InvalidDefinition:
+    return InvalidDefinition(
+        f"the schema is {quote(schema, longest=40)}, not a JSON object schema",
+        hint='Describe an object: {"type": "object", "properties": {…}}, or a reference to one, or a union of them',
+        path="$",
+    )
 
 
-def _lists_properties(schema: Json, root: Json) -> bool:
-    """Return whether a schema, its parts or what it refers to lists properties of an object."""
-    seen: set[int] = set()  # by identity: references may lead round in circles
-    waiting = [schema]
-    while waiting:
-        given = waiting.pop()
-        if "properties" in given:
-            return True
-        if id(given) not in seen:
-            seen.add(id(given))
-            waiting += _parts_of_whole(given, root)
-    return False
+def _excludes_objects(graph: Graph) -> bool:
+    """Return whether no object fits a schema, whatever its properties are."""
+    excluded: set[Node] = set()
+    for node in graph.order:
+        given = node.assertions
+        kinds = given.get("type", "object")
+        options = [given["const"]] if "const" in given else given.get("enum")
+        if (
+            node.schema is False
+            or "object" not in ([kinds] if isinstance(kinds, str) else kinds)
+            or (options is not None and not any(isinstance(one, dict) for one in options))
+            or not excluded.isdisjoint((*node.refs, *node.all_of))
+            or any(parts and excluded.issuperset(parts) for parts in (node.any_of, node.one_of))
+        ):
+            excluded.add(node)
+    return graph.root in excluded
 
 
-def _refuse_outside_references(node: Any, path: str) -> None:
-    if isinstance(node, dict):
-        for name, part in cast(Json, node).items():
-            if name in ("$ref", "$dynamicRef") and isinstance(part, str) and not part.startswith("#"):
-                raise InvalidDefinition(
-                    f"the schema refers outside itself at {path}.{name}: {quote(part)}",
-                    hint="Copy the part into $defs and refer to it as #/$defs/name; nothing is ever fetched",
-                    path=f"{path}.{name}",
-                )
-            _refuse_outside_references(part, f"{path}.{name}")
-    elif isinstance(node, list):
-        for place, part in enumerate(cast(list[Any], node)):
-            _refuse_outside_references(part, f"{path}[{place}]")
+def _refuse_defaults(graph: Graph) -> None:
+    """Refuse a default that its own schema would refuse: it would be put into values, and then refused there."""
+    nodes = [node for node in graph.nodes if not isinstance(node.schema, bool) and "default" in node.schema]
+    if not nodes:
+        return
+    # One schema for all of them: the library compiles it once.
+    schema: Json = graph.root.schema
+    home = schema.get("$id", "urn:memoranda:schema")
+    parts = {str(at): {"$ref": f"{home}{pointer_to(node.path)}"} for at, node in enumerate(nodes)}
+    defaults = {str(at): node.schema["default"] for at, node in enumerate(nodes)}
+    validator = Validator({"properties": parts, "$defs": {"whole": {**schema, "$id": home}}})
+    if validator.is_valid(defaults):
+        return
+    for at, default in defaults.items():
+        fault = validator.first_fault({at: default})
+        if fault is not None:
+            path = json_path((*nodes[int(at)].path, "default"))
+            raise InvalidDefinition(
+                f"the default {quote(default, longest=40)} at {path} does not fit: {fault.reason}",
+                hint="Change the default, or what is said beside it",
+                path=path,
+            )
+
+
+def _refuse_outside_references(graph: Graph) -> None:
+    if graph.unresolved is not None:
+        node, word, reference = graph.unresolved
+        path = json_path((*node.path, word))
+        leads = "leads nowhere in it" if reference.startswith("#") else "leads outside itself"
+        raise InvalidDefinition(
+            f"a reference of the schema {leads} at {path}: {quote(reference)}",
+            hint="Copy the part into $defs and refer to it as #/$defs/name; nothing is ever fetched",
+            path=path,
+        )
 
 
 _MOST_PARTS = 10_000
@@ -461,16 +437,3 @@ def _refuse_backtracking(graph: Graph) -> None:
                     "several patterns go into allOf, or one that must not match into not",
                     path=path,
                 )
-
-
-def _parts_of_whole(schema: Json, root: Json) -> list[Json]:
-    """Return the parts of a schema, and what it refers to, that a value which fits may be made of."""
-    found: list[Any] = [schema.get(word) for word in ("if", "then", "else")]
-    for word in ("allOf", *_ALTERNATIVES):
-        listed = schema.get(word)
-        found.extend(cast("list[Any]", listed) if isinstance(listed, list) else ())
-    named = schema.get("dependentSchemas")
-    found.extend(cast("Json", named).values() if isinstance(named, dict) else ())
-    if isinstance(schema.get("$ref"), str):
-        found.append(resolve_reference(schema["$ref"], root))
-    return [cast("Json", one) for one in found if isinstance(one, dict)]

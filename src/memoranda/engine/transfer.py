@@ -246,7 +246,8 @@ def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinitio
         schema=new.schema,
         id=new.id,
     )
-    return create_definition(rows, create, call).notes
+    # Names that differ only in case are older than the rule against them, and are restored as they were.
+    return create_definition(rows, create, call, exact_name=True).notes
 
 
 def _begin_sessions(rows: Transaction, scope: Scope, file_owners: Mapping[str, str], call: Call) -> Iterator[Note]:

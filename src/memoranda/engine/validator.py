@@ -6,12 +6,23 @@ the same part of the schema and of the value: the work is at most their product,
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import cache
 from typing import Any, cast
 
 import msgspec
 
-from memoranda.engine.schema_graph import UNBOUNDED, Graph, Json, Node, comparisons, measure, pattern_weight
+from memoranda.engine.schema_graph import (
+    UNBOUNDED,
+    Graph,
+    Json,
+    Node,
+    comparisons,
+    looks_ahead,
+    measure,
+    pattern_weight,
+)
 from memoranda.errors import InvalidDefinition, LimitExceeded
 from memoranda.model.text import closest
 from memoranda.model.value import encode
@@ -47,11 +58,12 @@ class Validator:
         try:
             # A private copy: parts are distinguished by identity.
             self.graph = Graph(msgspec.to_builtins(schema), formats=formats)
+            is_light = self.graph.heaviest <= _COMPILED
         except (RecursionError, TypeError) as error:
             raise _uncompilable(str(error)) from error
-        self._most = max(self.graph.levels)
+        self._most: int | None = None
         self._library: Any = None
-        if self.graph.heaviest <= _COMPILED:
+        if is_light:
             self._library = _compile(schema, self.graph, formats)
         else:
             _check_compiles(schema, self.graph)
@@ -60,6 +72,8 @@ class Validator:
         """Return the small checks that a value takes at most, from its JSON alone; UNBOUNDED if that may be many."""
         if self.graph.backtracks or self._library is None:
             return UNBOUNDED
+        if self._most is None:
+            self._most = max(self.graph.levels)
         cost = len(payload) * self._most
         if cost > QUICK:
             depth = payload.count(b"{") + payload.count(b"[") + 1
@@ -133,10 +147,13 @@ def _too_much() -> LimitExceeded:
 def _compile(schema: Any, graph: Graph, formats: bool) -> Any:
     import jsonschema_rs  # here, because its import takes a third of ours and most programs define nothing
 
-    options = jsonschema_rs.FancyRegexOptions(_BACKTRACKS) if graph.backtracks else jsonschema_rs.RegexOptions()
     try:
         return jsonschema_rs.validator_for(
-            schema, validate_formats=formats, retriever=_never_fetch, pattern_options=options
+            schema,
+            validate_formats=formats,
+            formats=_formats(),
+            retriever=_never_fetch,
+            pattern_options=_pattern_options(graph.looks_ahead),
         )
     except jsonschema_rs.ValidationError as error:
         raise _invalid(error.instance_path, error.message) from error
@@ -146,6 +163,15 @@ def _compile(schema: Any, graph: Graph, formats: bool) -> Any:
 
 def _check_compiles(schema: Any, graph: Graph) -> None:
     """Refuse what the library would, for a schema that it takes too long to compile as a whole."""
+    refuse_by_meta_schema(schema)
+    if graph.unresolved is not None and graph.unresolved[2].startswith("#"):
+        raise _uncompilable(f"a reference at {json_path(graph.unresolved[0].path)} leads nowhere")
+    for node in graph.nodes:
+        _native(node)
+
+
+def refuse_by_meta_schema(schema: Any) -> None:
+    """Raise InvalidDefinition for a schema that is not valid in its own draft."""
     import jsonschema_rs
 
     try:
@@ -154,10 +180,6 @@ def _check_compiles(schema: Any, graph: Graph) -> None:
         raise _invalid(error.instance_path, error.message) from error
     except (jsonschema_rs.ReferencingError, ValueError) as error:
         raise _uncompilable(str(error)) from error
-    if graph.unresolved is not None:
-        raise _uncompilable(f"a reference at {json_path(graph.unresolved.path)} leads nowhere")
-    for node in graph.nodes:
-        _native(node)
 
 
 def _invalid(path: Any, message: str) -> InvalidDefinition:
@@ -175,6 +197,39 @@ def _uncompilable(message: str) -> InvalidDefinition:
         hint="Refer only to parts of the schema itself, as #/$defs/name",
         path="$",
     )
+
+
+def _pattern_options(look_ahead: bool) -> Any:
+    import jsonschema_rs
+
+    return jsonschema_rs.FancyRegexOptions(_BACKTRACKS) if look_ahead else jsonschema_rs.RegexOptions()
+
+
+_TIME = re.compile(r"((?:[\d-]+[Tt])?\d\d:\d\d)(:\d\d(?:\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_DURATION = re.compile(r"-?P(?=\d|T\d)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.ASCII)
+_LONGEST_MOMENT = 64
+
+
+@cache
+def _formats() -> dict[str, Callable[[str], bool]]:
+    """Return the formats that tools write differently from RFC 3339: without an offset or seconds, or negative."""
+    import jsonschema_rs
+
+    def complete(name: str) -> Callable[[str], bool]:
+        strict = jsonschema_rs.validator_for({"format": name}, validate_formats=True).is_valid
+
+        def fits(text: str) -> bool:
+            if strict(text):
+                return True
+            match = _TIME.fullmatch(text) if len(text) <= _LONGEST_MOMENT else None
+            return match is not None and strict(f"{match[1]}{match[2] or ':00'}{match[3] or 'Z'}")
+
+        return fits
+
+    def is_duration(text: str) -> bool:
+        return len(text) <= _LONGEST_MOMENT and _DURATION.fullmatch(text) is not None
+
+    return {"date-time": complete("date-time"), "time": complete("time"), "duration": is_duration}
 
 
 def _never_fetch(uri: str) -> Any:
@@ -541,9 +596,10 @@ def _native(node: Node) -> Any:
         import jsonschema_rs
 
         pattern = node.assertions.get("pattern")
-        backtracks = isinstance(pattern, str) and pattern_weight(pattern) is None
-        options = jsonschema_rs.FancyRegexOptions(_BACKTRACKS) if backtracks else jsonschema_rs.RegexOptions()
-        node.native = jsonschema_rs.validator_for(node.assertions, validate_formats=True, pattern_options=options)
+        options = _pattern_options(isinstance(pattern, str) and looks_ahead(pattern))
+        node.native = jsonschema_rs.validator_for(
+            node.assertions, validate_formats=True, formats=_formats(), pattern_options=options
+        )
     return node.native
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, ClassVar, Literal, cast
+from urllib.parse import unquote
 
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
+
+Json = dict[str, Any]
 
 # The kinds of scope that a definition's scope means. `global` follows its owner everywhere; it is not shared.
 SHAPES: dict[str, tuple[str, ...]] = {
@@ -37,6 +42,15 @@ _SLUG = re.compile(r"[a-z0-9_]+", re.ASCII)
 def is_slug(text: object) -> bool:
     """Return whether this can be the slug of a definition: lower-case letters a-z, digits and underscores."""
     return isinstance(text, str) and len(text) <= LONGEST_SLUG and _SLUG.fullmatch(text) is not None
+
+
+def name_key(name: str) -> str:
+    """Return what two names have in common that people take for the same: case, spaces and width do not count.
+
+    >>> name_key("Customer  Profile") == name_key(" CUSTOMER profile")
+    True
+    """
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
 
 class Definition(Result, frozen=True, kw_only=True):
@@ -116,30 +130,135 @@ class SchemaCheck(Result, frozen=True, kw_only=True):
         return self.count - self.already
 
 
+def parts_of(schema: Any, root: Json, *, alternatives: bool = False) -> list[Json]:
+    """Return a schema, what it refers to inside the root, and what it is put together from by `allOf`, each once.
+
+    With `alternatives`, also the parts of which only some apply to a value.
+    """
+    if isinstance(schema, dict) and "$ref" not in schema and "allOf" not in schema:
+        if not alternatives or _ALTERNATIVES.isdisjoint(cast("Json", schema)):
+            return [cast("Json", schema)]
+    parts: dict[int, Json] = {}  # by identity: references may lead round in circles
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or id(cast("Json", node)) in parts:
+            continue
+        given = cast("Json", node)
+        parts[id(given)] = given
+        if alternatives:
+            listed = [given.get("then"), given.get("else"), *given.get("anyOf", ()), *given.get("oneOf", ())]
+            waiting.extend(reversed(listed))
+        waiting.extend(reversed(cast("list[Any]", given.get("allOf", []))))
+        if isinstance(given.get("$ref"), str):
+            waiting.append(resolve_reference(given["$ref"], root))
+    return list(parts.values())
+
+
+_ALTERNATIVES = frozenset(("anyOf", "oneOf", "then", "else"))
+
+
+def resolve_reference(pointer: str, root: Json) -> Any:
+    """Return the part of the schema that `#/$defs/name`, or `#name` with an anchor, points to; None where none is."""
+    fragment = unquote(pointer.removeprefix("#"))
+    if fragment and not fragment.startswith("/"):
+        return _find_anchor(fragment, root)
+    return at_pointer(root, fragment)
+
+
+def _find_anchor(name: str, root: Json) -> Any:
+    """Return the part of the schema whose `$anchor` is this name."""
+    waiting: list[Any] = [root]
+    for node in waiting:  # which grows meanwhile
+        if isinstance(node, dict):
+            given = cast("Json", node)
+            if name in (given.get("$anchor"), given.get("$dynamicAnchor")):
+                return given
+            waiting.extend(given.values())
+        elif isinstance(node, list):
+            waiting.extend(cast("list[Any]", node))
+    return None
+
+
+def at_pointer(node: Any, pointer: str) -> Any:
+    """Return what a JSON pointer leads to; None where it leads nowhere."""
+    for step in steps_of(pointer):
+        if isinstance(node, list):
+            listed = cast("list[Any]", node)
+            node = listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
+        else:
+            node = cast("Json", node).get(step) if isinstance(node, dict) else None
+    return node
+
+
+def steps_of(pointer: str) -> list[str]:
+    """Return the names and numbers that a JSON pointer goes through."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def properties_of(schema: Any, root: Json) -> Json:
+    """Return what any part of a schema says about each property; the first part that names it counts."""
+    found: Json = {}
+    for part in parts_of(schema, root, alternatives=True):
+        properties = part.get("properties")
+        for name, below in cast("Json", properties).items() if isinstance(properties, dict) else ():
+            found.setdefault(name, below)
+    return found
+
+
 def plain_text(value: Any, schema: Any = None, descriptions: list[str] | None = None) -> str:
     """Return a JSON value as text, with the titles of a schema as labels; its descriptions are added to a list.
 
     >>> plain_text({"preferred_name": "Ada", "tags": ["a", "b"]}, {"properties": {"tags": {"title": "Labels"}}})
     'preferred name: Ada; Labels: a, b'
     """
-    about = _map(schema)
-    if isinstance(value, dict):
-        fields: list[str] = []
-        properties = _map(about.get("properties"))
-        for name, inner in _map(value).items():
-            field = _map(properties.get(name))
-            if descriptions is not None and isinstance(field.get("description"), str):
-                descriptions.append(field["description"])
+    root = cast("Json", schema) if isinstance(schema, dict) else {}
+    return _PlainText(root, [] if descriptions is None else descriptions).of(value, root)
+
+
+class _PlainText:
+    """Writes values of one schema, of which each part is looked at once."""
+
+    def __init__(self, root: Json, descriptions: list[str]) -> None:
+        self._root = root
+        self._descriptions = descriptions
+        self._fields: dict[int, dict[str, tuple[Any, str, str]]] = {}
+        self._items: dict[int, list[Any]] = {}
+
+    def of(self, value: Any, schema: Any) -> str:
+        if isinstance(value, dict):
+            return "; ".join(self._lines(cast("Json", value), schema))
+        if isinstance(value, list):
+            said = self._said_about_items(schema)
+            listed = enumerate(cast("list[Any]", value))
+            return ", ".join([self.of(one, said[min(at, len(said) - 1)]) for at, one in listed])
+        return value if isinstance(value, str) else encode(value).decode()
+
+    def _lines(self, fields: Json, schema: Any) -> Iterator[str]:
+        known = self._fields.get(id(schema))
+        if known is None:
+            properties = properties_of(schema, self._root)
+            known = self._fields[id(schema)] = {name: (one, *self._about(one)) for name, one in properties.items()}
+        for name, inner in fields.items():
+            about, title, description = known.get(name, (None, "", ""))
+            if description:
+                self._descriptions.append(description)
             if inner is not None:
-                label = field.get("title") or name.replace("_", " ")
-                fields.append(f"{label}: {plain_text(inner, field, descriptions)}")
-        return "; ".join(fields)
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return ", ".join([plain_text(one, about.get("items"), descriptions) for one in items])
-    return value if isinstance(value, str) else encode(value).decode()
+                yield f"{title or name.replace('_', ' ')}: {self.of(inner, about)}"
 
+    def _about(self, schema: Any) -> tuple[str, str]:
+        """Return the title and the description of a field: its own, or those of what it refers to."""
+        parts = parts_of(schema, self._root)
+        found = [[part.get(word) for part in parts] for word in ("title", "description")]
+        title, description = (next((one for one in texts if isinstance(one, str) and one), "") for texts in found)
+        return title, description
 
-def _map(value: Any) -> dict[str, Any]:
-    """Return a value that is a JSON object; an empty one for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    def _said_about_items(self, schema: Any) -> list[Any]:
+        """Return what is said about the items of a list: one by one, then about all others."""
+        said = self._items.get(id(schema))
+        if said is None:
+            parts = parts_of(schema, self._root, alternatives=True)
+            lists = [part for part in parts if "items" in part or "prefixItems" in part]
+            said = [*lists[0].get("prefixItems", ()), lists[0].get("items")] if lists else [None]
+            self._items[id(schema)] = said
+        return said

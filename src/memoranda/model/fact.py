@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from memoranda.model.classes import ModelValue
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 
@@ -40,7 +41,7 @@ def was_imported(origin: Origin) -> bool:
     return origin.source is not None and origin.source.startswith(_IMPORT)
 
 
-class Fact(Result, frozen=True, gc=False, kw_only=True):
+class Fact(Result, ModelValue, frozen=True, gc=False, kw_only=True):
     """A current value."""
 
     id: str

@@ -10,6 +10,7 @@ prompt.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,7 @@ from memoranda.agent.models import ToolSpec
 from memoranda.api.blocks import update_effect
 from memoranda.api.context import in_words, one_line, record_lines, remembered_text
 from memoranda.api.memory import Memory
+from memoranda.engine.dialects import map_parts
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
 from memoranda.engine.schemas import contract_of
 from memoranda.errors import (
@@ -39,7 +41,7 @@ from memoranda.errors import (
 )
 from memoranda.lang.diagnostics import Suggestions
 from memoranda.model.block import BlockType, agent_scope, key_of, size_limits
-from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
+from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug, resolve_reference
 from memoranda.model.fact import Fact
 from memoranda.model.names import is_block
 from memoranda.model.ref import Ref
@@ -518,8 +520,11 @@ def update_tool(mounted: Iterable[Mounted]) -> ToolSpec | None:
     rules = [f"`{slug}` {_rule(one)}" for slug, one in changed.items()]
     description = f"Save what should be remembered beyond this conversation. {'; '.join(rules)}."
     closed: dict[str, Any] = {"type": "object", "additionalProperties": False}
-    records = {**closed, "properties": {slug: _value_schema(one) for slug, one in changed.items()}}
+    shared: dict[str, Any] = {}
+    records = {**closed, "properties": {slug: _value_schema(one, shared) for slug, one in changed.items()}}
     parameters = {**closed, "properties": {"memory": records}, "required": ["memory"]}
+    if shared:
+        parameters["$defs"] = shared
     return ToolSpec(UPDATE_MEMORY, description, parameters)
 
 
@@ -573,42 +578,70 @@ def _form(mounted: Collection[str]) -> str:
     return f"Names are {', '.join(mounted)}"
 
 
-def _value_schema(mounted: Mounted) -> dict[str, Any]:
+def _value_schema(mounted: Mounted, shared: dict[str, Any]) -> dict[str, Any]:
     if isinstance(mounted, Definition):
-        return _record_schema(mounted)
+        return _ToolSchema(mounted, shared).root()
     limits = ", ".join(f"{most:,} {what}" for what, most in size_limits(mounted.block).items())
     return {"type": "string", "description": f"The whole text, one item per line; at most {limits}."}
 
 
-def _record_schema(definition: Definition) -> dict[str, Any]:
-    """Return a definition's schema as a part of the tool's, with its references adjusted."""
-    own = {word: part for word, part in definition.schema.items() if word not in (MODE_WORD, "$schema")}
-    moved = own if "$id" in own else _rebase(own, f"#/properties/memory/properties/{definition.slug}")
-    return _without_required(moved) if definition.mode == "merge" else moved
+class _ToolSchema:
+    """The schema of a definition as a part of the tool's; what it refers to goes to the `shared` parts of the tool.
 
+    Providers resolve references to `#/$defs/name` of the whole, and few others.
+    """
 
-def _rebase(node: Any, place: str) -> Any:
-    if isinstance(node, list):
-        return [_rebase(item, place) for item in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    return {
-        word: f"{place}{part[1:]}" if word == "$ref" and _is_pointer(part) else _rebase(part, place)
-        for word, part in cast("dict[str, Any]", node).items()
-    }
+    def __init__(self, definition: Definition, shared: dict[str, Any]) -> None:
+        self._definition = definition
+        self._shared = shared
+        self._names: dict[tuple[int, bool], str] = {}
+        self._waiting: list[tuple[str, Any, bool]] = []
 
+    def root(self) -> dict[str, Any]:
+        """Return the schema; fields that are left out of a merge stay, so none of its fields is required."""
+        root = self._moved(self._definition.schema, self._definition.mode == "merge")
+        while self._waiting:
+            name, target, optional = self._waiting.pop()
+            self._shared[name] = self._moved(target, optional)
+        return root
 
-def _is_pointer(reference: Any) -> bool:
-    return isinstance(reference, str) and (reference == "#" or reference.startswith("#/"))
-
-
-def _without_required(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a merge: fields that are left out stay, so none is required, at any level."""
-    optional = {word: part for word, part in schema.items() if word != "required"}
-    if isinstance(optional.get("properties"), dict):
-        properties = cast("dict[str, Any]", optional["properties"])
-        optional["properties"] = {
-            name: _without_required(cast("dict[str, Any]", part)) if isinstance(part, dict) else part
-            for name, part in properties.items()
+    def _moved(self, node: Any, optional: bool) -> Any:
+        if not isinstance(node, dict):
+            return node
+        given = cast("dict[str, Any]", node)
+        own = {
+            word: part
+            for word, part in given.items()
+            if word not in _LEFT_OUT and not (optional and word == "required")
         }
-    return optional
+        moved: dict[str, Any] = {}
+        for word, part in own.items():
+            inside = optional and word in ("properties", "allOf", "anyOf")
+            moved |= map_parts({word: part}, lambda one, inside=inside: self._moved(one, inside))
+        reference = own.pop("$dynamicRef", own.get("$ref"))
+        if isinstance(reference, str):
+            moved.pop("$dynamicRef", None)
+            moved["$ref"] = self._reference(reference, optional)
+        return moved
+
+    def _reference(self, reference: str, optional: bool) -> str:
+        found = resolve_reference(reference, self._definition.schema)
+        if not isinstance(found, dict):
+            return reference
+        target = cast("dict[str, Any]", found)
+        name = self._names.get((id(target), optional))
+        if name is None:
+            last = _NO_NAME.sub("_", reference.rpartition("/")[2].removeprefix("#"))
+            name = first = "_".join(filter(None, (self._definition.slug, last, "changes" if optional else "")))
+            number = 1
+            while name in self._shared:
+                number += 1
+                name = f"{first}_{number}"
+            self._names[id(target), optional] = name
+            self._shared[name] = {}
+            self._waiting.append((name, target, optional))
+        return f"#/$defs/{name}"
+
+
+_LEFT_OUT = frozenset((MODE_WORD, "$schema", "$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"))
+_NO_NAME = re.compile(r"[^A-Za-z0-9_]+")

@@ -12,6 +12,7 @@ from memoranda.model.block import Block as Block
 from memoranda.model.block import BlockMatch as BlockMatch
 from memoranda.model.block import BlockScope as BlockScope
 from memoranda.model.block import BlockType as BlockType
+from memoranda.model.classes import ModelValue
 from memoranda.model.context import Context as BuiltContext
 from memoranda.model.context import ContextKind, Omitted
 from memoranda.model.definition import Definition as Definition
@@ -100,7 +101,7 @@ class WriteFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     writes: list[BatchedWrite]
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+class Fact(ModelValue, frozen=True, kw_only=True):
     """An active fact."""
 
     id: str

@@ -18,7 +18,7 @@ from memoranda.errors import AlreadyExists, Conflict, NotFound, UsageError
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.source import Source
 from memoranda.lang.yaml import YamlNode, compose
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, name_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import ImportedDefinition
@@ -226,7 +226,7 @@ def _create_missing(memory: Memory, wanted: Sequence[ImportedDefinition]) -> tup
 def _refuse_different(wanted: Iterable[ImportedDefinition], known: Sequence[Definition]) -> None:
     """Raise a Conflict that names every difference between the bundle's definitions and those of this memory."""
     by_slug = {one.slug: one for one in known}
-    by_name = {one.name: one for one in known}
+    by_name = {name_key(one.name): one for one in known}
     expected: dict[str, dict[str, Any]] = {}
     actual: dict[str, dict[str, Any]] = {}
     reasons: list[str] = []
@@ -237,9 +237,10 @@ def _refuse_different(wanted: Iterable[ImportedDefinition], known: Sequence[Defi
             reasons.append(f"`{one.slug}` has another {' and another '.join(fields)}")
             expected[one.slug] = {field: getattr(one, field) for field in fields}
             actual[one.slug] = {field: getattr(here, field) for field in fields}
-        elif here is None and one.name in by_name:
-            reasons.append(f"the name {quote(one.name)} of `{one.slug}` is that of `{by_name[one.name].slug}`")
-            expected[one.slug], actual[one.slug] = {"name": one.name}, {"slug": by_name[one.name].slug}
+        elif here is None and name_key(one.name) in by_name:
+            other = by_name[name_key(one.name)].slug
+            reasons.append(f"the name {quote(one.name)} of `{one.slug}` is that of `{other}`")
+            expected[one.slug], actual[one.slug] = {"name": one.name}, {"slug": other}
     if reasons:
         raise Conflict(
             f"the definitions here differ from those of the bundle: {'; '.join(reasons)}",

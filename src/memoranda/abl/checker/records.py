@@ -7,9 +7,8 @@ from typing import Any, cast
 
 from memoranda.abl.document import Document, MemoryScope, PersistentVariable
 from memoranda.abl.variables import key_of
-from memoranda.engine.schemas import parts_of
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, parts_of
 from memoranda.model.text import quote
 
 _SCOPES: dict[MemoryScope, str] = {"user": "global", "project": "project", "execution_tree": "tree"}

@@ -25,6 +25,7 @@ from memoranda.client.requests import (
     without_none,
 )
 from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.model.classes import remember_class, with_class
 from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode, OnStale
 from memoranda.model.entry import NOTES, Kind, check_kinds
@@ -398,18 +399,22 @@ class AsyncDefinitionCalls(AsyncCalls):
     async def create(
         self,
         *,
-        name: str,
-        slug: str,
-        schema: dict[str, Any],
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str = "global",
         ttl: Duration | None = None,
         mode: Mode | None = None,
         id: str | None = None,
     ) -> Definition:
-        """Create a definition and return it."""
+        """Create a definition and return it; name, slug and schema may be those of a class, its `model`."""
         asked = without_none(ttl=seconds(ttl), mode=mode, id=id)
+        name, slug, schema = with_class(model, name=name, slug=slug, schema=schema)
         sent = body(name=name, slug=slug, schema=schema, scope=scope, **asked)
-        return await self._call(Definition, "POST", *_DEFINITIONS, body=sent)
+        created = await self._call(Definition, "POST", *_DEFINITIONS, body=sent)
+        remember_class(created.slug, model)
+        return created
 
     async def list(self, *, limit: int | None = None) -> builtins.list[Definition]:
         """Return all definitions, oldest first."""
@@ -427,6 +432,7 @@ class AsyncDefinitionCalls(AsyncCalls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -444,6 +450,7 @@ class AsyncDefinitionCalls(AsyncCalls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -460,6 +467,7 @@ class AsyncDefinitionCalls(AsyncCalls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -472,8 +480,9 @@ class AsyncDefinitionCalls(AsyncCalls):
 
         A schema that records would no longer fit is refused with StaleRecords, unless they are kept (`stale="keep"`) or
         migrated: `migrate` is a JSONata expression that makes the new value from its `$record`. `check=True` changes
-        nothing and says which records these are.
+        nothing and says which records these are. Of a `model`, the schema is taken.
         """
+        _, _, schema = with_class(model, name=name, slug=slug, schema=schema)
         asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode, migrate=migrate)
         if ttl is not None or clear_ttl:
             asked["ttl"] = seconds(ttl)
@@ -482,7 +491,9 @@ class AsyncDefinitionCalls(AsyncCalls):
         place = (*_DEFINITIONS, definition)
         if check:
             return await self._call(SchemaCheck, "PATCH", *place, body=body(**asked), query=parameters(check=True))
-        return await self._call(Definition, "PATCH", *place, body=body(**asked))
+        changed = await self._call(Definition, "PATCH", *place, body=body(**asked))
+        remember_class(changed.slug, model)
+        return changed
 
     async def stale(self, definition: str, *, after: str = "", limit: int | None = None) -> SchemaCheck:
         """Return the records that do not fit their definition; `after` is the scope of the last one seen."""

@@ -26,6 +26,7 @@ from memoranda.client.requests import (
 )
 from memoranda.client.sync.connection import Calls, Connection
 from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.model.classes import remember_class, with_class
 from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode, OnStale
 from memoranda.model.entry import NOTES, Kind, check_kinds
@@ -397,18 +398,22 @@ class DefinitionCalls(Calls):
     def create(
         self,
         *,
-        name: str,
-        slug: str,
-        schema: dict[str, Any],
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str = "global",
         ttl: Duration | None = None,
         mode: Mode | None = None,
         id: str | None = None,
     ) -> Definition:
-        """Create a definition and return it."""
+        """Create a definition and return it; name, slug and schema may be those of a class, its `model`."""
         asked = without_none(ttl=seconds(ttl), mode=mode, id=id)
+        name, slug, schema = with_class(model, name=name, slug=slug, schema=schema)
         sent = body(name=name, slug=slug, schema=schema, scope=scope, **asked)
-        return self._call(Definition, "POST", *_DEFINITIONS, body=sent)
+        created = self._call(Definition, "POST", *_DEFINITIONS, body=sent)
+        remember_class(created.slug, model)
+        return created
 
     def list(self, *, limit: int | None = None) -> builtins.list[Definition]:
         """Return all definitions, oldest first."""
@@ -426,6 +431,7 @@ class DefinitionCalls(Calls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -443,6 +449,7 @@ class DefinitionCalls(Calls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -459,6 +466,7 @@ class DefinitionCalls(Calls):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
@@ -471,8 +479,9 @@ class DefinitionCalls(Calls):
 
         A schema that records would no longer fit is refused with StaleRecords, unless they are kept (`stale="keep"`) or
         migrated: `migrate` is a JSONata expression that makes the new value from its `$record`. `check=True` changes
-        nothing and says which records these are.
+        nothing and says which records these are. Of a `model`, the schema is taken.
         """
+        _, _, schema = with_class(model, name=name, slug=slug, schema=schema)
         asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode, migrate=migrate)
         if ttl is not None or clear_ttl:
             asked["ttl"] = seconds(ttl)
@@ -481,7 +490,9 @@ class DefinitionCalls(Calls):
         place = (*_DEFINITIONS, definition)
         if check:
             return self._call(SchemaCheck, "PATCH", *place, body=body(**asked), query=parameters(check=True))
-        return self._call(Definition, "PATCH", *place, body=body(**asked))
+        changed = self._call(Definition, "PATCH", *place, body=body(**asked))
+        remember_class(changed.slug, model)
+        return changed
 
     def stale(self, definition: str, *, after: str = "", limit: int | None = None) -> SchemaCheck:
         """Return the records that do not fit their definition; `after` is the scope of the last one seen."""

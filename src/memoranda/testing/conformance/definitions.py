@@ -65,6 +65,13 @@ def _count(memory: Memory, **users: int) -> None:
 GIVEN = "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48"
 
 
+class PlantPot(msgspec.Struct):
+    """A class of which records are made."""
+
+    plant: str
+    inside: PlantPot | None = None
+
+
 class DefinitionPromises:
     """A definition is unique, checked when it is made, and its records follow it."""
 
@@ -114,6 +121,56 @@ class DefinitionPromises:
         assert memory.definitions.update("other", name="Other", slug="other").id == other.id
         memory.definitions.delete("profile")
         assert memory.definitions.create(name="Profile", slug="profile", schema=PROFILE).slug == "profile"
+
+    @pytest.mark.parametrize(
+        "name", ["customer profile", " CUSTOMER  PROFILE ", "Customer\u00a0Profile", "\uff23ustomer Profile"]
+    )
+    def test_names_are_unique_whatever_their_case_and_spaces(self, memory: Memory, store: Store, name: str) -> None:
+        first = memory.definitions.create(name="Customer Profile", slug="customer_profile", schema=PROFILE)
+        memory.definitions.create(name="Stra\u00dfe", slug="street", schema=PROFILE)
+        with unchanged(store):
+            for attempt in (
+                lambda: memory.definitions.create(name=name, slug="fresh", schema=PROFILE),
+                lambda: memory.definitions.update("street", name=name),
+            ):
+                error = assert_raises(AlreadyExists, attempt)
+                assert (error.field, error.slug) == ("name", "customer_profile")
+                assert "Customer Profile" in error.message
+                assert first.id in error.hint
+            assert_raises(AlreadyExists, memory.definitions.create, name="STRASSE", slug="fresh", schema=PROFILE)
+        assert memory.definitions.update("customer_profile", name="CUSTOMER PROFILE").name == "CUSTOMER PROFILE"
+        assert memory.definitions.create(name="Customer", slug="customer", schema=PROFILE).slug == "customer"
+
+    def test_a_class_makes_a_definition_and_comes_back_from_its_records(self, memory: Memory) -> None:
+        made = memory.definitions.create(model=PlantPot, ttl=60)
+        assert (made.name, made.slug, made.ttl) == ("Plant Pot", "plant_pot", 60)
+        ada = memory.scope(user="ada")
+        record = ada.set("plant_pot", {"plant": "fern", "inside": {"plant": "moss"}})
+        fern = PlantPot(plant="fern", inside=PlantPot(plant="moss"))
+        assert record.as_model(PlantPot) == record.as_model() == fern
+        assert present(ada.get("plant_pot")).as_model(PlantPot) == fern
+        refused: list[Any] = [{"plant": 5}, {"plant": "fern", "x": 1}, {"plant": "fern", "inside": {}}]
+        for bad in refused:
+            assert_raises(SchemaViolation, ada.set, "plant_pot", bad)
+        assert_raises(UsageError, ada.set("other", {"plant": "fern"}).as_model)
+        error = assert_raises(SchemaViolation, ada.set("other", {"plant": 5}).as_model, PlantPot)
+        assert error.slug == "other"
+        named = memory.definitions.create(model=PlantPot, name="Second pot", slug="second_pot")
+        assert (named.name, named.slug, named.schema) == ("Second pot", "second_pot", made.schema)
+
+    def test_a_class_changes_the_schema_of_a_definition(self, memory: Memory) -> None:
+        memory.definitions.create(name="Pot", slug="pot", schema=COUNTER)
+        changed = memory.definitions.update("pot", model=PlantPot)
+        assert (changed.name, changed.slug) == ("Pot", "pot")
+        assert_raises(SchemaViolation, memory.scope(user="ada").set, "pot", {"n": 1})
+        assert memory.scope(user="ada").set("pot", {"plant": "fern"}).as_model(PlantPot).plant == "fern"
+
+    @pytest.mark.parametrize("model", [5, int, list[int], object])
+    def test_a_class_that_describes_no_object_is_refused(self, memory: Memory, store: Store, model: Any) -> None:
+        with unchanged(store):
+            assert_raises(InvalidDefinition, memory.definitions.create, model=model, name="N", slug="s")
+            assert_raises(InvalidDefinition, memory.definitions.create, model=PlantPot, schema=PROFILE)
+        assert memory.definitions.create(model=PlantPot).slug == "plant_pot"
 
     def test_a_definition_gets_the_id_it_is_given(self, memory: Memory) -> None:
         made = memory.definitions.create(name="Profile", slug="profile", schema=PROFILE, id=GIVEN.upper())
@@ -860,6 +917,15 @@ def _ref(part: str) -> Json:
     return {"$ref": f"#/$defs/{part}"}
 
 
+def _needs(*names: str) -> Json:
+    return {"required": list(names)}
+
+
+def _tagged(kind: str, **properties: Any) -> Json:
+    return _object(kind={"const": kind}, rest=_needs("kind"), **properties)
+
+
+_NAME: Json = {"$anchor": "name", "type": "string"}
 GUEST = _object(meal={"type": "string", "default": "soup"}, name={})
 ADDRESS = _object(city=TEXT)
 
@@ -940,6 +1006,133 @@ SCHEMAS: dict[str, tuple[Json, list[Any], list[tuple[Any, str | None]]]] = {
         [{"id": "1", "a": "x"}],
         [({"id": "1", "x": 1}, None)],
     ),
+    "alternatives may apply together": (
+        {"anyOf": [_object(email=TEXT, rest=_needs("email")), _object(phone=TEXT, rest=_needs("phone"))]},
+        [{"email": "e"}, {"phone": "p"}, {"email": "e", "phone": "p"}],
+        [({"email": "e", "fax": "f"}, "$"), ({"fax": "f"}, "$"), ({}, "$"), ([], "$")],
+    ),
+    "alternatives beside properties": (
+        _object(id=TEXT, rest={"oneOf": [_object(a=TEXT, rest=_needs("a")), _object(b=TEXT, rest=_needs("b"))]}),
+        [{"id": "1", "a": "x"}, {"b": "y"}],
+        [({"id": "1"}, "$"), ({"a": "x", "b": "y"}, "$"), ({"a": "x", "c": "z"}, "$")],
+    ),
+    "alternatives that a constant tells apart are closed one by one": (
+        {"oneOf": [_ref("cat"), _ref("dog")], "$defs": {"cat": _tagged("cat", lives=NUMBER), "dog": _tagged("dog")}},
+        [{"kind": "cat", "lives": 9}, {"kind": "dog"}],
+        [({"kind": "dog", "lives": 9}, "$"), ({"kind": "fox"}, "$"), ({"lives": 9}, "$")],
+    ),
+    "a root that is a reference": (
+        {**_ref("node"), "$defs": {"node": _object(name=TEXT, next=_ref("node"))}},
+        [{"name": "a", "next": {"name": "b"}}, {}],
+        [({"next": {"x": 1}}, "$.next"), ({"x": 1}, "$"), ([], "$"), (None, "$")],
+    ),
+    "a root without a type": (
+        {"properties": {"a": TEXT}},
+        [{"a": "x"}, {}],
+        [({"b": 1}, "$"), ("text", "$")],
+    ),
+    "a condition tests and does not close": (
+        _object(
+            address=_object(country=TEXT, code=TEXT),
+            rest={
+                "if": {"properties": {"address": _object(country={"const": "US"}, rest=_needs("country"))}},
+                "then": {"properties": {"address": _object(code={"maxLength": 5})}},
+                "else": {"properties": {"note": TEXT}},
+            },
+        ),
+        [
+            {"address": {"country": "US", "code": "90210"}},
+            {"address": {"country": "PT", "code": "4000-001"}, "note": "x"},
+        ],
+        [
+            ({"address": {"country": "US", "code": "4000-001"}}, "$.address.code"),
+            ({"address": {"country": "US"}, "note": "x"}, "$"),
+            ({"address": {"country": "PT", "x": 1}}, "$.address"),
+        ],
+    ),
+    "a property that is only tested is allowed": (
+        {
+            "if": {"properties": {"kind": {"const": "a"}}},
+            "then": {"properties": {"a": TEXT}},
+            "else": {"properties": {"b": TEXT}},
+        },
+        [{"kind": "a", "a": "x"}, {"kind": "z", "b": "y"}, {"kind": "z"}],
+        [({"kind": "z", "a": "x"}, "$"), ({"kind": "a", "c": 1}, "$")],
+    ),
+    "a property that is required is allowed": (
+        _object(a=TEXT, rest=_needs("b")),
+        [{"b": [1]}, {"a": "x", "b": None}],
+        [({"a": "x"}, "$"), ({"b": 1, "c": 2}, "$")],
+    ),
+    "parts that speak about the same field do not refuse each other": (
+        {"allOf": [_object(home=_object(street=TEXT)), _object(home=_object(city=TEXT))]},
+        [{"home": {"street": "a", "city": "b"}}],
+        [({"home": {"city": 1}}, "$.home.city"), ({"other": 1}, "$")],
+    ),
+    "the part that lists all fields of an object closes it": (
+        {"allOf": [_object(home=_object(street=TEXT, city=TEXT)), _object(home=_object(city={"maxLength": 5}))]},
+        [{"home": {"street": "a", "city": "b"}}],
+        [({"home": {"x": 1}}, "$.home"), ({"home": {"city": "London"}}, "$.home.city")],
+    ),
+    "what is contained is looked for, not closed": (
+        _object(pets={"type": "array", "contains": _object(kind={"const": "cat"}, rest=_needs("kind"))}),
+        [{"pets": [{"kind": "cat", "name": "Tom"}, 5]}],
+        [({"pets": [{"kind": "dog"}]}, "$.pets")],
+    ),
+    "an open part keeps its whole open": (
+        {"allOf": [_object(a=TEXT), {"additionalProperties": NUMBER}]},
+        [{"x": 2}],
+        [({"x": "two"}, "$.x")],
+    ),
+    "a part with patterns keeps what they match": (
+        {"allOf": [_object(a=TEXT), {"patternProperties": {"^x-": NUMBER}}]},
+        [{"a": "x", "x-1": 2}],
+        [({"x-1": "two"}, "$.x-1"), ({"y-1": 2}, "$")],
+    ),
+    "a part is closed for one place and open for another": (
+        _object(
+            plain=_ref("part"),
+            more=_object(b=TEXT, rest={"allOf": [_ref("part")]}),
+            loose={**_ref("part"), "additionalProperties": True},
+            rest={"$defs": {"part": _object(a=TEXT)}},
+        ),
+        [{"plain": {"a": "x"}, "more": {"a": "x", "b": "y"}, "loose": {"a": "x", "z": 1}}],
+        [({"plain": {"b": "y"}}, "$.plain"), ({"more": {"c": 1}}, "$.more"), ({"loose": {"a": 1}}, "$.loose.a")],
+    ),
+    "tuples of draft 7": (
+        _object(
+            at={"type": "array", "items": [TEXT, NUMBER], "additionalItems": False},
+            rest={"$schema": "http://json-schema.org/draft-07/schema#"},
+        ),
+        [{"at": ["a", 1]}, {"at": []}],
+        [({"at": ["a", "b"]}, "$.at[1]"), ({"at": ["a", 1, 2]}, "$.at[2]")],
+    ),
+    "what is written beside a reference of draft 7 is ignored": (
+        _object(
+            a={"$ref": "#/definitions/leaf", "maxLength": 1},
+            rest={"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"leaf": TEXT}},
+        ),
+        [{"a": "long"}],
+        [({"a": 5}, "$.a")],
+    ),
+    "references by an id lead inside": (
+        _object(
+            who={"$ref": "people/one"},
+            other={"$ref": "https://example.org/people/one#name"},
+            rest={
+                "$id": "https://example.org/root",
+                "$defs": {
+                    "p": {
+                        "$id": "people/one",
+                        **_object(n={"$ref": "#name"}, next={"$ref": "#"}),
+                        "$defs": {"m": _NAME},
+                    }
+                },
+            },
+        ),
+        [{"who": {"n": "Ada", "next": {"n": "Bo"}}, "other": "Cy"}],
+        [({"who": {"next": {"n": 5}}}, "$.who.next.n"), ({"other": 5}, "$.other"), ({"who": {"x": 1}}, "$.who")],
+    ),
     "true is not an integer and one is not a boolean": (
         _object(n=NUMBER, b={"type": "boolean"}),
         [{"n": 1, "b": True}, {"n": 1.0}],
@@ -1013,6 +1206,12 @@ class SchemaPromises:
         [
             ({"type": "string", "format": "email"}, "ada@example.org", "ada at example"),
             ({"type": "string", "format": "date-time"}, "2026-04-30T16:20:00Z", "yesterday"),
+            ({"type": "string", "format": "date-time"}, "2026-04-30T16:20:00.123456", "2026-02-30T16:20:00"),
+            ({"type": "string", "format": "date-time"}, "2026-04-30T16:20", "2026-04-30"),
+            ({"type": "string", "format": "time"}, "16:20:00", "25:00:00"),
+            ({"type": "string", "format": "time"}, "16:20:00+02:00", "16"),
+            ({"type": "string", "format": "duration"}, "-P1DT2H0.5S", "P"),
+            ({"type": "string", "pattern": "^(?=.*[0-9])(?!.* ).{4,}$"}, "kiln6", "kiln 6"),
             ({"type": "string", "format": "date"}, "2026-04-30", "2026-02-30"),
             ({"type": "string", "format": "uuid"}, "123e4567-e89b-12d3-a456-426614174000", "123e4567"),
             ({"type": "string", "format": "uri"}, "https://example.org/a?b=c", "not a uri"),
@@ -1104,6 +1303,19 @@ class SchemaPromises:
             ({"type": "string"}, "$"),
             ({"type": "array", "items": {}}, "$"),
             ({"type": ["object", "null"]}, "$"),
+            ({"title": "Nothing"}, "$"),
+            ({"$ref": "#/$defs/text", "$defs": {"text": TEXT}}, "$"),
+            ({"anyOf": [TEXT, NUMBER]}, "$"),
+            ({"enum": ["a", "b"]}, "$"),
+            ({"$schema": "https://example.org/mine", "type": "object"}, "$.$schema"),
+            (_object(a={"type": "integer", "default": "one"}), "$.properties.a.default"),
+            (_object(a={**_ref("n"), "default": 5}, rest={"$defs": {"n": TEXT}}), "$.properties.a.default"),
+            (_object(a=_ref("n"), rest={"$defs": {"n": {**TEXT, "default": 5}}}), "$.$defs.n.default"),
+            (
+                _object(a={"items": _object(b={"enum": ["x"], "default": None})}),
+                "$.properties.a.items.properties.b.default",
+            ),
+            (_object(a=_object(b=TEXT, rest={"default": {"c": 1}})), "$.properties.a.default"),
             (_object(a={"type": "strng"}), "$.properties.a.type"),
             (_object(a={"minLength": -1}), "$.properties.a.minLength"),
             ({"type": "object", "required": "a"}, "$.required"),

@@ -65,7 +65,8 @@ def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
 
 @lru_cache(maxsize=256)
 def _compile_shape(schema: bytes) -> Shape:
-    prepared = prepare_schema(decode(schema))
+    # Servers of tools often write defaults that do not fit; they are not put into what a model sends.
+    prepared = prepare_schema(decode(schema), defaults=False)
     return Shape(prepared, Validator(prepared))
 
 
