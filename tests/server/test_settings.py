@@ -122,7 +122,7 @@ def test_a_server_cannot_be_started_with_numbers_it_cannot_run_with(wrong):
 
 
 def test_what_workflows_do_about_stale_records_is_a_setting(tmp_path):
-    (tmp_path / "flow.yaml").write_text("flow: []\n")
+    (tmp_path / "flow.yaml").write_text("outputs: {done: true}\ndefs: {}\nflow: []\n")
     with memoranda.open(":memory:") as memory:
         for given in ("raise", "skip"):
             programs = load_programs(Settings(workflows=str(tmp_path), on_invalid=given), memory)
