@@ -264,7 +264,7 @@ class AsyncScopedMemory(AsyncHandle):
         ttl: Duration | None = None,
         key: str | None = None,
         replaces: str | None = None,
-        chunk: int | bool = False,
+        chunk: int | bool | None = None,
         source: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use."""

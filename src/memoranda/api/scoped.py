@@ -309,7 +309,7 @@ class ScopedMemory:
         ttl: Duration | None = None,
         key: str | None = None,
         replaces: str | None = None,
-        chunk: int | bool = False,
+        chunk: int | bool | None = None,
         source: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use.
@@ -334,7 +334,7 @@ class ScopedMemory:
         'The piano tuner comes on Thursday at nine'
         """
         if replaces is not None:
-            if collection is not None or namespace != "" or key is not None or chunk is not False:
+            if collection is not None or namespace != "" or key is not None or chunk:
                 raise UsageError(
                     "what replaces an entry stays where that one is, as one entry",
                     hint="Leave out `collection`, `namespace`, `key` and `chunk`, or leave out `replaces`",
@@ -352,7 +352,7 @@ class ScopedMemory:
                 undo=done.undo,
             )
         place = NOTES if collection is None else collection
-        if chunk is not False:
+        if chunk is not None and chunk is not False:
             return self._remember_parts(content, chunk, metadata, key, place, namespace, ttl, source)
         item = make_item(content, metadata, key, self._gate.limits)
         return self._remember((item,), place, namespace, ttl, source)[0]

@@ -79,7 +79,7 @@ def remember(
         ttl=ttl,
         key=key,
         replaces=replaces,
-        chunk=False if chunk is None else chunk,
+        chunk=chunk,
         source=source,
     )
     desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, _became(desk, done, place.scope))

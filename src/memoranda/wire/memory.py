@@ -282,7 +282,7 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     namespace: str = ""
     ttl: str | int | None = None
     key: str | None = None
-    chunk: int | bool = False
+    chunk: int | bool | None = None
     """Store a long text in parts of at most this many characters; true for 1,200."""
     source: str | None = None
 

@@ -216,7 +216,7 @@ def test_s3_09_content_is_embedded_by_itself(load: Load, memory: Memory, embedde
 
 
 def test_s3_10_content_is_stored_with_its_vector(load: Load, memory: Memory, table: Any) -> None:
-    """The embedded content is in the vector store: a recall by meaning alone finds it."""
+    """The embedded content is stored with its vector: a recall by meaning alone finds it."""
     with memoranda.open(":memory:", embedder=table({"oak": 0.9, "fern": 0.2})) as other:
         for leaf in ("fern", "oak"):
             memoranda.mashin.load(f"machine m\n{SHELVE}", memory=other).run({"leaf": leaf}).check()
@@ -538,7 +538,7 @@ def test_s3_40_both_steps_need_the_capability(load: Load) -> None:
 
 
 def test_s3_41_in_test_mode_remember_is_recorded_and_not_written(load: Load, memory: Memory) -> None:
-    """In test mode `remember` is recorded but does not write to the vector store."""
+    """In test mode `remember` is recorded but does not write to the store."""
     run = load(SHELVE).run({"leaf": "oak"}, mode="test")
     assert run.output["stored"] is False
     assert ("policy_decision", "shelve", "allow") in kinds(run)

@@ -525,7 +525,7 @@ class AsyncCollectionCalls(AsyncCalls):
         ttl: Duration | None = None,
         key: str | None = None,
         replaces: str | None = None,
-        chunk: int | bool = False,
+        chunk: int | bool | None = None,
         source: str | None = None,
         scope: str | None = None,
     ) -> Remembered:
@@ -537,7 +537,7 @@ class AsyncCollectionCalls(AsyncCalls):
         most that many characters (1,200 for True), which are forgotten and replaced together.
         """
         if replaces is not None:
-            if collection is not None or namespace or key is not None or chunk is not False:
+            if collection is not None or namespace or key is not None or chunk:
                 raise UsageError(
                     "what replaces an entry stays where that one is, as one entry",
                     hint="Leave out `collection`, `namespace`, `key` and `chunk`, or leave out `replaces`",
@@ -553,9 +553,7 @@ class AsyncCollectionCalls(AsyncCalls):
                 expires_at=done.expires_at,
                 undo=done.undo,
             )
-        asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, source=source)
-        if chunk is not False:
-            asked["chunk"] = chunk
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, chunk=chunk, source=source)
         sent, query = body(content=content, namespace=namespace, **asked), parameters(scope=scope)
         place = NOTES if collection is None else collection
         return await self._call(Remembered, "POST", "collections", place, "remember", query=query, body=sent)

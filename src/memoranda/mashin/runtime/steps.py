@@ -304,7 +304,7 @@ def remember(visit: Visit, step: Remember) -> Any:
     if ttl is not None and not isinstance(ttl, str):
         raise not_a_duration(ttl)
     seconds = None if ttl is None else parse_duration(ttl)
-    chunk = as_integer(given.get("chunk", False))
+    chunk = as_integer(given.get("chunk"))
 
     def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
         _require_no_other_approval(
@@ -332,7 +332,7 @@ def remember(visit: Visit, step: Remember) -> Any:
             "stored": id is not None,
             "expires_at": msgspec.to_builtins(expires_at),
             # Only where it was asked for, so that other machines give what they always gave.
-            **({} if chunk is False else {"parts": parts}),
+            **({} if chunk is None else {"parts": parts}),
         }
 
     return carry_out(
