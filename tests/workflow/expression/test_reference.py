@@ -98,7 +98,7 @@ class Reference:
 
 def result(written: str) -> str:
     try:
-        return msgspec.json.encode(compile(written).evaluate({}, bounds=Bounds(seconds=0.2))).decode()
+        return msgspec.json.encode(compile(written).evaluate({}, bounds=Bounds(seconds=60, work=200_000))).decode()
     except LimitExceeded:
         return "a limit"
     except (EvaluationFailed, SourceError):
