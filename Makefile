@@ -16,7 +16,8 @@ PYTHON ?=
 # Tests run in this many processes; an idle one takes tests from the others.
 JOBS ?= 3
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
-# How often `make fuzz` runs the deep tests.
+# How often `make fuzz` runs the deep tests. It also compares expressions with JSONata's own suite and with its reference
+# implementation if JSONATA_SUITE (the folder test/test-suite of jsonata-js) and JSONATA_JS (its npm package) are set.
 ROUNDS ?= 1
 # Extra arguments: for pytest in `test`, `fuzz` and `coverage`, for the program in `serve`, `soak` and `bench-…`.
 ARGS ?=

@@ -1,8 +1,8 @@
 """Compile and evaluate JSONata expressions, as a thin layer over the `jsonata-python` library.
 
-A program is evaluated over variables (`$input`, `$context`, …); its input document is empty. The result is plain JSON,
-or `UNDEFINED` for a path that leads nowhere. Time, randomness and ids come from the run, so that a replay gives the
-same result, and no expression can reach a file, a socket or a Python object.
+A program is evaluated over variables (`$input`, `$context`, …); in a workflow it has no input document. The result is
+plain JSON, or `UNDEFINED` for a path that leads nowhere. Time, randomness and ids come from the run, so that a replay
+gives the same result, and no expression can reach a file, a socket or a Python object.
 
 The library counts nothing while it runs, and leaves its last evaluator behind in the thread. Here each evaluation is an
 object of its own that counts its depth, work and time. Two common shapes are recognised before evaluating: a plain path
@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
-from itertools import pairwise
-from math import isfinite
+from math import floor, fmod, inf, isfinite
 from time import perf_counter
 from typing import Any, Final, Literal, cast
 
@@ -26,57 +25,45 @@ import msgspec
 from memoranda.errors import EvaluationFailed, MemorandaError, SourceError, UsageError
 from memoranda.lang.diagnostics import unclosed_quote_message
 from memoranda.lang.expression.dialect import ExpressionRun, exceeded
-from memoranda.lang.expression.patterns import compile_pattern
 from memoranda.model.clock import to_micros
 from memoranda.model.text import quote
 from memoranda.workflow.jsonata_functions import (
     DEFAULT_BOUNDS,
     FRAME,
-    NULL,
+    GLANCE,
     REFUSED,
     Bounds,
-    Functions,
-    JException,
-    Jsonata,
     LimitReached,
-    Signs,
-    Utils,
+    Signature,
+    deep_copy,
+    is_function,
+    merge_sort,
     text_of,
 )
+from memoranda.workflow.jsonata_library import NULL, Functions, JException, Jsonata, Utils
+from memoranda.workflow.jsonata_numbers import is_exact, is_number, number
+from memoranda.workflow.jsonata_syntax import Reads, append_operand, direct_path, parser, reads_of
+
+
+class Undefined(Enum):
+    """The type of `UNDEFINED`."""
+
+    UNDEFINED = "undefined"
+
+    def __bool__(self) -> Literal[False]:
+        """Return False: in a condition, undefined is false."""
+        return False
+
+    def __repr__(self) -> str:
+        """Return its name."""
+        return "UNDEFINED"
+
+
+UNDEFINED: Final = Undefined.UNDEFINED
+"""The result of an expression that finds nothing; unlike null, it is not a value."""
 
 NOT_DIRECT: Any = object()
 """The result of `follow` if a list is on the path: the library maps over its items."""
-
-
-def direct_path(tree: Any) -> tuple[str, ...] | None:
-    """Return the variable and the fields of a tree that is a plain path; None for any other tree."""
-    steps = tree.steps if tree.type == "path" else [tree]
-    first = steps[0]
-    if first.type != "variable" or first.value in (None, "", "$"):
-        return None
-    if any(step.type != "name" for step in steps[1:]) or tree.keep_singleton_array:
-        return None
-    for step in (tree, *steps):
-        parts = (step.predicate, step.stages, step.group, step.focus, step.index, step.ancestor, step.tuple)
-        if step.keep_array or any(part is not None for part in parts):
-            return None
-    return tuple(str(step.value) for step in steps)
-
-
-def append_operand(tree: Any, variable: str) -> Any | None:
-    """Return the second part of `$append($variable, …)` and `[$variable, …]`; None for any other tree."""
-    if any(part is not None for part in (tree.predicate, tree.stages, tree.group)) or tree.keep_array:
-        return None
-    if tree.type == "function" and (tree.procedure.type, tree.procedure.value) == ("variable", "append"):
-        parts = tree.arguments
-    elif tree.type == "unary" and tree.value == "[":
-        parts = tree.expressions
-    else:
-        return None
-    if len(parts) != 2 or direct_path(parts[0]) != (variable,):
-        return None
-    # A literal list inside a literal list is one item of it.
-    return parts[1] if tree.type == "function" or parts[1].value != "[" else None
 
 
 def follow(found: Any, fields: tuple[str, ...]) -> Any:
@@ -91,8 +78,6 @@ def follow(found: Any, fields: tuple[str, ...]) -> Any:
     return NULL if found is None else found
 
 
-_GLANCE = 64
-"""Operators between two checks of the clock."""
 _MAKERS = frozenset({"unary", "function", "apply"})
 """Types of nodes that build a new value."""
 _PLAIN_KINDS = {
@@ -111,44 +96,77 @@ _PLAIN_KINDS = {
 }
 
 
-def regex(pattern: str, flags: Any) -> Any:
-    """Compile a regular expression with RE2, which runs in linear time."""
-    return compile_pattern(pattern, ("i" if flags.case_insensitive else "") + ("m" if flags.multiline else ""))
+def _with_nulls(value: Any) -> Any:
+    """Return a value with the library's null in place of None, which means a missing value to it."""
+    if isinstance(value, dict):
+        return {key: _with_nulls(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_with_nulls(item) for item in cast("list[Any]", value)]
+    return NULL if value is None else value
+
+
+def _nulls_at(value: Any, fields: list[str]) -> Any:
+    """Return a variable with the library's nulls below a path of fields, where the expression reads it."""
+    if fields and isinstance(value, dict) and fields[0] in value:
+        entries = cast("dict[str, Any]", value)
+        before = entries[fields[0]]
+        found = _nulls_at(before, fields[1:])
+        return entries if found is before else entries | {fields[0]: found}
+    if not isinstance(value, dict | list):
+        return NULL if value is None else value
+    try:
+        # Encoding is many times faster than walking through the value, and most values contain no null.
+        has_null = b"null" in msgspec.json.encode(cast("Any", value))
+    except (TypeError, UnicodeEncodeError, RecursionError):
+        has_null = True
+    return _with_nulls(value) if has_null else cast("Any", value)
 
 
 class Evaluation(Jsonata):
     """One evaluation: the library's evaluator with limits, and without state that is left behind in the thread."""
 
-    def __init__(self, variables: Mapping[str, Any], bounds: Bounds, run: ExpressionRun) -> None:
-        """Bind the variables and start the clock."""
+    def __init__(
+        self, variables: Mapping[str, Any], bounds: Bounds, run: ExpressionRun, document: Any = UNDEFINED
+    ) -> None:
+        """Bind the variables and the input document, and start the clock."""
         # No `super().__init__`: it would parse a text, and make itself the evaluator of this thread.
         self.bounds = bounds
         self.run = run
-        self.parser = Jsonata.get_parser()
-        self.regex_engine = regex
+        self.parser = parser()
         self.environment = Jsonata.Frame(FRAME)
-        self.environment.bindings.update(
-            {name: NULL if value is None else value for name, value in variables.items()} | {"$": {}}
-        )
-        self.input: Any = {}
+        self.environment.bindings.update({name: NULL if value is None else value for name, value in variables.items()})
+        self.document = document
         self._deadline = perf_counter() + bounds.seconds
         self._depth = 0
         self._used = 0
-        self._until_look = _GLANCE
+        self._until_look = GLANCE
         self._weights: dict[int, tuple[Any, int]] = {}
         self._millis: int | None = None
 
-    def raw(self, tree: Any) -> Any:
-        """Return the value of a tree in the library's form; None if there is none."""
+    def raw(self, tree: Any, paths: Iterable[tuple[str, ...]]) -> Any:
+        """Return the value of a tree that reads these paths, in the library's form; None if there is none."""
+        self._bind_nulls(paths)
+        document = None if self.document is UNDEFINED else _with_nulls(self.document)
+        self.environment.bindings["$"] = document
+        if isinstance(document, list):
+            # The language takes a list as one document, not as a sequence of them.
+            document = Utils.create_sequence(document)
+            document.outer_wrapper = True
         # The thread's state is restored: other code in the process may use the library too.
         here: dict[str, Any] = Jsonata.CURRENT.__dict__
         before = dict(here)
         Jsonata.CURRENT.jsonata = self
         try:
-            return self.eval(tree, self.input, self.environment)
+            return self.eval(tree, document, self.environment)
         finally:
             here.clear()
             here.update(before)
+
+    def _bind_nulls(self, paths: Iterable[tuple[str, ...]]) -> None:
+        bindings = self.environment.bindings
+        for name, *fields in paths:
+            if name in bindings:
+                bindings[name] = _nulls_at(bindings[name], fields)
 
     @property
     def millis(self) -> int:
@@ -163,7 +181,7 @@ class Evaluation(Jsonata):
         """Return the raw value of a node; every other method calls this for its parts."""
         self._until_look -= 1
         if self._until_look <= 0:
-            self._look()
+            self.check_limits()
         self._depth += 1
         if self._depth > self.bounds.depth:
             raise LimitReached("the depth of the expression's calls", self.bounds.depth)
@@ -220,7 +238,7 @@ class Evaluation(Jsonata):
             # Cached on the tree, which belongs to one program; every thread would write the same value.
             known = expr.direct = direct_path(expr)
         if known is not None:
-            found = follow(environment.lookup(known[0]), known[1:])
+            found = follow(environment.lookup(known[0]) if known[0] else input, known[1:])
             if found is not NOT_DIRECT:
                 return found
         return Jsonata.evaluate_path(self, expr, input, environment)
@@ -238,10 +256,10 @@ class Evaluation(Jsonata):
             return None
         return result if len(result) > 1 or result.keep_singleton else result[0]
 
-    def _look(self) -> None:
+    def check_limits(self) -> None:
         """Count the work since the last check, and stop if it is too much or has taken too long."""
-        self._used += _GLANCE
-        self._until_look = _GLANCE
+        self._used += GLANCE
+        self._until_look = GLANCE
         if self._used > self.bounds.work:
             raise LimitReached("the work of the expression", self.bounds.work)
         if perf_counter() > self._deadline:
@@ -278,26 +296,99 @@ class Evaluation(Jsonata):
 
     def evaluate_binary(self, expr: Any, input: Any, environment: Any) -> Any:
         """Evaluate a binary operator; for `and` and `or` the library would swallow errors."""
-        if expr.value not in ("and", "or"):
+        operator = expr.value
+        if operator not in ("and", "or", "?:", "??"):
             return Jsonata.evaluate_binary(self, expr, input, environment)
-        left = Jsonata.boolize(self.eval(expr.lhs, input, environment))
-        if left == (expr.value == "or"):
-            return left
+        left = self.eval(expr.lhs, input, environment)
+        if operator == "??":
+            return self.eval(expr.rhs, input, environment) if left is None else left
+        is_true = Jsonata.boolize(left)
+        if operator == "?:":
+            return left if is_true else self.eval(expr.rhs, input, environment)
+        if is_true == (operator == "or"):
+            return is_true
         return Jsonata.boolize(self.eval(expr.rhs, input, environment))
 
+    def evaluate_unary(self, expr: Any, input: Any, environment: Any) -> Any:
+        """Evaluate a prefix operator; the library would negate through a float."""
+        if expr.value != "-":
+            return Jsonata.evaluate_unary(self, expr, input, environment)
+        value = self.eval(expr.expression, input, environment)
+        if value is not None and not is_number(value):
+            raise JException("D1002", -1, "-", value)
+        return None if value is None else number(-value)
+
     def evaluate_numeric_expression(self, lhs: Any, rhs: Any, op: Any) -> Any:
-        """Evaluate an arithmetic operator; the library would truncate the fraction of a remainder."""
-        if op == "%" and Utils.is_numeric(lhs) and Utils.is_numeric(rhs):
-            left, right = float(lhs), float(rhs)
-            rest = abs(left) % abs(right)
-            return Utils.convert_number(-rest if left < 0 else rest)
-        return Jsonata.evaluate_numeric_expression(self, lhs, rhs, op)
+        """Evaluate an arithmetic operator: exactly for integers, which the library would convert to floats."""
+        for value, code in ((lhs, "T2001"), (rhs, "T2002")):
+            if value is not None and not is_number(value):
+                raise JException(code, -1, op, value)
+        if lhs is None or rhs is None:
+            return None
+        if op == "+":
+            return number(lhs + rhs)
+        if op == "-":
+            return number(lhs - rhs)
+        if op == "*":
+            return number(lhs * rhs)
+        if not rhs:
+            raise JException("D1001", -1, "division by zero")
+        if op == "/":
+            return number(lhs // rhs if isinstance(lhs, int) and isinstance(rhs, int) and not lhs % rhs else lhs / rhs)
+        if isinstance(lhs, int) and isinstance(rhs, int):
+            return abs(lhs) % abs(rhs) * (-1 if lhs < 0 else 1)
+        return number(fmod(lhs, rhs))
 
     def evaluate_equality_expression(self, lhs: Any, rhs: Any, op: Any) -> Any:
         """Compare two values of limited size."""
         self._weigh(lhs)
         self._weigh(rhs)
-        return Jsonata.evaluate_equality_expression(self, lhs, rhs, op)
+        if lhs is None or rhs is None:
+            return False
+        return Utils.is_deep_equal(lhs, rhs) == (op == "=")
+
+    def evaluate_comparison_expression(self, lhs: Any, rhs: Any, op: Any) -> Any:
+        """Compare two numbers or texts; the library would compare an integer with a float as floats."""
+        if not (is_number(lhs) and is_number(rhs)):
+            return Jsonata.evaluate_comparison_expression(self, lhs, rhs, op)
+        if op in ("<", "<="):
+            return lhs < rhs or (op == "<=" and lhs == rhs)
+        return lhs > rhs or (op == ">=" and lhs == rhs)
+
+    def evaluate_filter(self, predicate: Any, input: Any, environment: Any) -> Any:
+        """Select items by a condition or by positions; the library would round negative positions up."""
+        results = Utils.create_sequence()
+        items = _items(input)
+        is_stream = results.tuple_stream = getattr(input, "tuple_stream", False)
+        if predicate.type == "number":
+            at = floor(predicate.value)
+            item = items[at] if -len(items) <= at < len(items) else None
+            if isinstance(item, list):
+                return cast("Any", item)
+            return results if item is None else Utils.create_sequence(item)
+        for index, item in enumerate(items):
+            within = self.create_frame_from_tuple(environment, item) if is_stream else environment
+            found = self.eval(predicate, item["@"] if is_stream else item, within)
+            positions = cast("list[Any]", found) if isinstance(found, list) else [found]
+            if all(is_number(position) for position in positions):
+                chosen = [floor(position) for position in positions]
+                results.extend(item for at in chosen if at == index or at + len(items) == index)
+            elif Jsonata.boolize(found):
+                results.append(item)
+        return results
+
+    def evaluate_sort_expression(self, expr: Any, input: Any, environment: Any) -> Any:
+        """Sort by the terms of an order-by operator."""
+        if len(input) < 2:
+            return input
+        compare = Jsonata.ComparatorWrapper(self, expr, environment, getattr(input, "tuple_stream", False)).compare
+        made = Utils.JList(merge_sort(input, lambda one, other: compare(one, other) > 0))
+        made.tuple_stream = getattr(input, "tuple_stream", False)
+        return made
+
+    def evaluate_transform_expression(self, expr: Any, input: Any, environment: Any) -> Any:
+        """Return the function of a transform operator."""
+        return Transform(self, expr, environment)
 
     def evaluate_includes_expression(self, lhs: Any, rhs: Any) -> Any:
         """Look for a value in a list; unlike in Python, `true` is not equal to 1."""
@@ -314,10 +405,12 @@ class Evaluation(Jsonata):
 
     def evaluate_range_expression(self, lhs: Any, rhs: Any) -> Any:
         """Return a range of integers as a real list; the library's is lazy and looks empty to other code."""
-        made = Jsonata.evaluate_range_expression(self, lhs, rhs)
-        if made is None:
+        for value, code in ((lhs, "T2003"), (rhs, "T2004")):
+            if value is not None and not (is_number(value) and value == value // 1):
+                raise JException(code, -1, value)
+        if lhs is None or rhs is None or lhs > rhs:
             return None
-        if len(made) > self.bounds.items:
+        if rhs - lhs >= self.bounds.items:
             raise LimitReached("the list that an expression made", self.bounds.items)
         return list(range(int(lhs), int(rhs) + 1))
 
@@ -328,150 +421,57 @@ class Evaluation(Jsonata):
         return Jsonata.evaluate_group_expression(self, expr, input, environment)
 
 
-# what an expression reads
+class Transform(Jsonata.JFunction):
+    """The function of a transform operator; the library's would copy through JSON, with fifteen digits of a number."""
 
-Kind = Literal["variable", "function", "field"]
+    def __init__(self, evaluation: Evaluation, expr: Any, environment: Any) -> None:
+        """Keep what the operator is evaluated with."""
+        Jsonata.JFunction.__init__(self, None, None)
+        self.signature = Signature("<(oa):o>", "transform")
+        self._evaluation = evaluation
+        self._expr = expr
+        self._environment = environment
 
-_ONE = ("lhs", "rhs", "expression", "condition", "then", "_else", "procedure", "body")
-_ONE_INSIDE = ("group", "pattern", "update", "delete", "expr")
-_MANY = ("steps", "expressions", "arguments")
-_MANY_INSIDE = ("predicate", "stages", "terms", "rhs_terms")
-_PAIRS = ("lhs_object", "rhs_object")
-"""The attributes of a node that hold its parts; `_INSIDE` ones are evaluated against its result, not its input."""
+    def call(self, input: Any, args: Any) -> Any:
+        """Return a copy of the first argument with the changes applied."""
+        if args[0] is None:
+            return None
+        copied = deep_copy(args[0])
+        for match in _items(self._evaluation.eval(self._expr.pattern, copied, self._environment)):
+            self._change(match)
+        return copied
 
-
-class Read(msgspec.Struct, frozen=True):
-    """Something an expression reads: a variable with its fields (`$output.save.id`), a function, or a bare field.
-
-    A bare field is looked up in the input document, which is empty in a workflow.
-    """
-
-    kind: Kind
-    path: tuple[str, ...]
-    start: int
-    end: int
-
-
-class _Walk:
-    def __init__(self) -> None:
-        self.found: list[Read] = []
-        self.bound: set[str] = set()
-        self.height = 0
-
-    def node(self, node: Any, depth: int, *, root: bool) -> None:
-        """Visit a node; `root` means that it is evaluated against the input document itself."""
-        self.height = max(self.height, depth)
-        self._names(node)
-        kind = node.type
-        if kind == "path":
-            self._path(node, depth, root=root)
+    def _change(self, match: Any) -> None:
+        update = self._evaluation.eval(self._expr.update, match, self._environment)
+        if update is not None and not isinstance(update, dict):
+            raise JException("T2011", -1, update)
+        if isinstance(match, dict) and update:
+            cast("dict[str, Any]", match).update(cast("dict[str, Any]", update))
+        elif update and not isinstance(match, list):
+            raise JException("T2011", -1, match)
+        if self._expr.delete is None:
             return
-        if kind == "variable":
-            self._variable(node, [])
-        elif kind == "name" and root:
-            self._add("field", node, 0)
-        for child, inside in _children(node):
-            if child is node.procedure and child.type == "variable":
-                self._add("function", child, 1)
-            else:
-                self.node(child, depth + 1, root=root and not inside)
-
-    def _path(self, node: Any, depth: int, *, root: bool) -> None:
-        first = node.steps[0]
-        if first.type == "variable":
-            fields: list[Any] = []
-            for before, step in pairwise(node.steps):
-                # After a filter or a binding, a name is a field of the items.
-                if step.type != "name" or before.stages or before.predicate or before.focus or before.index:
-                    break
-                fields.append(step)
-            self._variable(first, fields)
-        elif first.type == "name" and root:
-            self._add("field", first, 0)
-        for number, step in enumerate(node.steps):
-            self._names(step)
-            if step.type not in ("variable", "name"):
-                self.node(step, depth + 1, root=root and not number)
-                continue
-            for child, _ in _children(step):
-                self.node(child, depth + 1, root=False)
-        if node.group is not None:
-            self.node(node.group, depth + 1, root=False)
-
-    def _variable(self, node: Any, fields: list[Any]) -> None:
-        if node.value in ("", "$", None):
-            return
-        path = (str(node.value), *(str(field.value) for field in fields))
-        end = fields[-1].position if fields else node.position
-        self.found.append(Read("variable", path, node.position - len(path[0]) - 1, end))
-
-    def _add(self, kind: Kind, node: Any, prefix: int) -> None:
-        name = str(node.value)
-        self.found.append(Read(kind, (name,), max(node.position - len(name) - prefix, 0), node.position))
-
-    def _names(self, node: Any) -> None:
-        """Collect the names that the expression itself binds."""
-        if node.type == "bind" and node.lhs is not None:
-            self.bound.add(str(node.lhs.value))
-        if node.type == "lambda":
-            self.bound.update(str(argument.value) for argument in node.arguments or ())
-        for name in (node.focus, node.index):
-            if isinstance(name, str):
-                self.bound.add(name)
-        for stage in node.stages or ():
-            if stage.type == "index":
-                self.bound.add(str(stage.value))
+        names = _items(self._evaluation.eval(self._expr.delete, match, self._environment))
+        if not all(isinstance(name, str) for name in names):
+            raise JException("T2012", -1, names)
+        for name in names if isinstance(match, dict) else ():
+            cast("dict[str, Any]", match).pop(name, None)
 
 
-def _children(node: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield the parts of a node, and whether each is evaluated against the node's result instead of its input."""
-    # The left side of a binding and the parameters of a lambda are names, not values.
-    names = {"bind": "lhs", "lambda": "arguments"}.get(node.type)
-    for name in (*_ONE, *_ONE_INSIDE):
-        child = getattr(node, name)
-        if hasattr(child, "type") and name != names:
-            yield child, name in _ONE_INSIDE
-    for name in (*_MANY, *_MANY_INSIDE):
-        if name != names:
-            yield from ((child, name in _MANY_INSIDE) for child in getattr(node, name) or () if hasattr(child, "type"))
-    for name in _PAIRS:
-        yield from ((child, False) for pair in getattr(node, name) or () for child in pair)
-
-
-def reads_and_height(tree: Any) -> tuple[tuple[Read, ...], int]:
-    """Return what a tree reads apart from its own bindings, in the order of the text, and its height."""
-    walk = _Walk()
-    walk.node(tree, 1, root=True)
-    read = (one for one in walk.found if one.kind == "field" or one.path[0] not in walk.bound)
-    return tuple(sorted(dict.fromkeys(read), key=lambda one: (one.start, one.end))), walk.height
+def _items(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 # programs
 
-
-class Undefined(Enum):
-    """The type of `UNDEFINED`."""
-
-    UNDEFINED = "undefined"
-
-    def __bool__(self) -> Literal[False]:
-        """Return False: in a condition, undefined is false."""
-        return False
-
-    def __repr__(self) -> str:
-        """Return its name."""
-        return "UNDEFINED"
-
-
-UNDEFINED: Final = Undefined.UNDEFINED
-"""The result of an expression that finds nothing; unlike null, it is not a value."""
 
 _LEAKS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Python errors that the library lets through for impossible requests: `1/0`, `$number('x')`."""
 _NO_END = "S0101"
 """The library's error code for a string without its closing quote."""
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*+('?)|"(?:\\.|[^"\\])*+("?)""", re.DOTALL)
-_LARGEST = 2**64
 _LONGEST = 200
 _SPLIT = "Compute a part of it in a task of its own"
 _NAME = f"${string.ascii_letters}{string.digits}_"
@@ -480,33 +480,41 @@ _NAME = f"${string.ascii_letters}{string.digits}_"
 class Program:
     """A compiled expression; it has no state of a run, so threads can share it."""
 
-    __slots__ = ("_direct", "_tree", "reads", "text")
+    __slots__ = ("_direct", "_paths", "_tree", "reads", "text")
 
-    def __init__(self, text: str, tree: Any, reads: tuple[Read, ...]) -> None:
+    def __init__(self, text: str, tree: Any, reads: Reads) -> None:
         """Wrap the syntax tree of an expression."""
         self.text = text
-        self.reads = reads
+        self.reads = reads.outside
         self._tree = tree
         self._direct = direct_path(tree)
+        self._paths = reads.paths
 
     def adding_to(self, variable: str) -> Program | None:
         """Return the program of the added part if all this one does is append to a list variable; else None."""
         part = append_operand(self._tree, variable)
-        return None if part is None else Program(self.text, part, self.reads)
+        return None if part is None else Program(self.text, part, reads_of(part))
 
     def evaluate(
-        self, variables: Mapping[str, Any], *, bounds: Bounds = DEFAULT_BOUNDS, run: ExpressionRun | None = None
+        self,
+        variables: Mapping[str, Any],
+        *,
+        document: Any = UNDEFINED,
+        bounds: Bounds = DEFAULT_BOUNDS,
+        run: ExpressionRun | None = None,
     ) -> Any | Undefined:
         """Return the value for these variables, named without the dollar sign; `UNDEFINED` if there is none.
 
-        Raises an EvaluationFailed whose `.start` and `.end` are the place in the text, or a LimitExceeded.
+        Fields that follow no variable, and `$`, are those of `document`. Raises an EvaluationFailed whose `.start` and
+        `.end` are the place in the text, or a LimitExceeded.
         """
         direct = self._direct
         if direct is not None and direct[0] in variables:
             found = follow(variables[direct[0]], direct[1:])
             if found is not NOT_DIRECT:
                 return _plain(found, bounds)
-        return _evaluate_tree(self._tree, self.text, Evaluation(variables, bounds, run or ExpressionRun()))
+        evaluation = Evaluation(variables, bounds, run or ExpressionRun(), document)
+        return _evaluate_tree(self._tree, self._paths, self.text, evaluation)
 
 
 def compile(text: str, *, bounds: Bounds = DEFAULT_BOUNDS) -> Program:
@@ -533,7 +541,7 @@ def evaluate(
 @lru_cache(maxsize=2048)
 def _compile(text: str, depth: int) -> Program:
     try:
-        tree = Jsonata.get_parser().parse(text, regex)
+        tree = parser().parse(text)
     except JException as fault:
         opened = _open_quote(text) if fault.error == _NO_END else None
         if opened is None:
@@ -548,10 +556,10 @@ def _compile(text: str, depth: int) -> Program:
         # The tokenizer has no error of its own for a lone `!` or an unterminated comment.
         raise _invalid("the expression is not valid JSONata", 0, len(text)) from None
     try:
-        reads, height = reads_and_height(tree)
+        reads = reads_of(tree)
     except RecursionError:
         raise _too_deep(depth) from None
-    if height > depth:
+    if reads.height > depth:
         raise _too_deep(depth)
     return Program(text, tree, reads)
 
@@ -595,11 +603,11 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _evaluate_tree(tree: Any, text: str, evaluation: Evaluation) -> Any | Undefined:
+def _evaluate_tree(tree: Any, paths: Iterable[tuple[str, ...]], text: str, evaluation: Evaluation) -> Any | Undefined:
     """Return the value of a tree as plain JSON; raise the library's errors as ours."""
     bounds = evaluation.bounds
     try:
-        return _plain(evaluation.raw(tree), bounds)
+        return _plain(evaluation.raw(tree, paths), bounds)
     except LimitReached as stop:
         raise stop.refusal() from None
     except JException as fault:
@@ -668,17 +676,21 @@ def _copy(value: Any, size: _Size) -> Any:
         return {key: item for key, item in made.items() if item is not UNDEFINED}
     if isinstance(value, list):
         return [made for item in cast("list[Any]", value) if (made := _copy(item, size)) is not UNDEFINED]
-    if isinstance(value, Signs) or Utils.is_function(value) or Functions.is_regex(value):
+    if is_function(value):
         return UNDEFINED
     raise EvaluationFailed(f"{quote(value)} is not a JSON value", span=None, start=0, end=1)
 
 
 def _number(value: float) -> float:
-    if isinstance(value, int):
-        return value if -_LARGEST // 2 <= value < _LARGEST else float(value)
-    if not isfinite(value):
-        raise EvaluationFailed(f"`{value}` is not a JSON number", span=None, start=0, end=1)
-    return value
+    if isinstance(value, int) and is_exact(value):
+        return value
+    try:
+        made = float(value)
+    except OverflowError:
+        made = inf
+    if not isfinite(made):
+        raise EvaluationFailed(f"`{made}` is not a JSON number", span=None, start=0, end=1)
+    return made
 
 
 def _count_text(text: str, size: _Size) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.errors import LimitExceeded, SourceError
+from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
 from memoranda.workflow.jsonata import compile, evaluate
 from memoranda.workflow.jsonata_functions import Bounds
 
@@ -141,7 +141,33 @@ def test_a_value_that_is_nested_without_end_is_refused() -> None:
         deep = [deep]
     with pytest.raises(LimitExceeded):
         evaluate("$input", {"input": deep})
+    for text in ("$map($input, function($x) { $x })", "$string($input)", "$input = $input", "$input ~> |$|{}|"):
+        with pytest.raises(LimitExceeded):
+            evaluate(text, {"input": deep})
     assert evaluate("$input", {"input": [[[1]]]}) == [[[1]]]
+
+
+def test_the_matches_of_a_pattern_are_counted_and_timed() -> None:
+    few = Bounds(seconds=60, items=5_000)
+    for text in ("$match($input, /a/)", "$split($input, /a/)"):
+        assert compile(f"$count({text})").evaluate({"input": "a" * 400}, bounds=few) in (400, 401)
+        with pytest.raises(LimitExceeded):
+            compile(text).evaluate({"input": "a" * 6_000}, bounds=few)
+    with pytest.raises(LimitExceeded, match="did not end within"):
+        compile("$replace($input, /a/, 'b')").evaluate({"input": "a" * 50_000}, bounds=Bounds(seconds=0.01))
+    endless = (
+        "($m := function($t) { {'match': '', 'start': 0, 'end': 0, 'groups': [], 'next': $m} }; $contains('a', $m))"
+    )
+    assert evaluate(endless) is True
+    with pytest.raises(LimitExceeded):
+        compile(endless.replace("$contains", "$split")).evaluate({}, bounds=Bounds(seconds=60, items=500))
+
+
+def test_numbers_beyond_json_are_refused() -> None:
+    for text in ("$input", "$input + 1", "$number('1e400')", "$power(10, 400)", "$sum([1e308, 1e308])"):
+        with pytest.raises(EvaluationFailed):
+            evaluate(text, {"input": 10**400})
+    assert evaluate("$input + 1", {"input": 10**30}) == 1e30
 
 
 def test_others_in_the_same_thread_can_use_the_library_too() -> None:

@@ -16,8 +16,8 @@ from memoranda.workflow.checker.definitions import check_bindings, check_definit
 from memoranda.workflow.checker.outline import Outline, Use, outline
 from memoranda.workflow.document import Conditional, Do, Document, Expression, Fields, Items, Loop, Scalar, Value
 from memoranda.workflow.expressions import Programs
-from memoranda.workflow.jsonata import Read
 from memoranda.workflow.jsonata_functions import NAMES, REFUSED
+from memoranda.workflow.jsonata_syntax import Read
 from memoranda.workflow.keywords import VARIABLES
 from memoranda.workflow.parser import PathDiagnostics, Reading, read_source
 
