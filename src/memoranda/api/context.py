@@ -91,20 +91,31 @@ _BUDGET = 1_000
 
 
 def remembered_text(memory: Memory, scope: Scope, query: str, *, core: bool = True) -> str:
-    """Return what a program's model should be told of a user: core blocks, and what answers a query; may be empty.
+    """Return `remembered_context` as text for a prompt; may be empty."""
+    return told_text(remembered_context(memory, scope, query, core=core))
+
+
+def remembered_context(
+    memory: Memory, scope: Scope, query: str, *, core: bool = True, must: bool = False
+) -> Context:
+    """Return what a program's model should be told of a user: core blocks, and what answers a query.
 
     Facts and records are not among it: a program declares those that it uses. Nothing is told under a policy that
-    does not allow it.
+    does not allow it; if it `must` be told, that is an error.
     """
     search = RecallAll(scope=scope, query=query, kinds=_ANY_TEXT, block="archival")
     plan = ContextPlan(
         scope=scope,
-        searches=(search,) if query.strip() and memory.may(search) else (),
+        searches=(search,) if query.strip() and (must or memory.may(search)) else (),
         core=blocks_above(scope) if core else (),
         budget=_BUDGET,
     )
-    text = build_context(plan, memory.perform).text
-    return f"{MEMORY_NOTICE}\n\n{text}" if text else ""
+    return build_context(plan, memory.perform)
+
+
+def told_text(context: Context) -> str:
+    """Return a context for a prompt, with the notice that it is data; empty if nothing is in it."""
+    return f"{MEMORY_NOTICE}\n\n{context.text}" if context.text else ""
 
 
 def blocks_above(scope: Scope) -> tuple[Scope, ...]:
