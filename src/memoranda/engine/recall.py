@@ -106,13 +106,12 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
-    known = True
     for attempt in range(1, _ATTEMPTS + 1):
         opened = call.indexes.find(shelf, _state(store, shelf), now=now) if effect.as_of is None else None
         if opened is None:
             opened = store.read(lambda rows: _open_shelf(rows, shelf, effect, call))
         if opened is None or effect.limit == 0:
-            matches, known = [], opened is not None
+            matches = []
             break
         if effect.query.strip():
             ranked = _rank(opened.index, opened.space, effect, now, call)
@@ -139,7 +138,9 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         payload=encode(effect.query),
         detail={"results": [match.id for match in matches]},
     )
-    hint = "" if known else f"Nothing was ever remembered in `{effect.collection}`: check its name"
+    # Whether others have such a collection is not said to those who may not read it.
+    known = bool(matches) or _state(store, Shelf(effect.scope, effect.collection, None)) != ShelfState()
+    hint = "" if known else f"Nothing was ever remembered in `{effect.collection}` here: check its name"
     return Outcome(Recalled(results=matches, count=len(matches), known=known, hint=hint), (note,))
 
 
