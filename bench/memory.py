@@ -42,6 +42,8 @@ CONTEXT_MS = 1
 PAGE = 24
 """Matches that a context asks for."""
 MOST_OF_A_SOURCE = 1 / 3
+MOST_IN_A_FLOOD = 3
+"""How much longer a context may take in a flood than without one."""
 CALM = "without a flood"
 LIMIT = 10
 
@@ -277,7 +279,8 @@ def measure_flood(run: Run) -> list[Line]:
     lines = [Line(f"{CALM}: the trusted fact is told", f"{calm} of {len(questions)}", "–", str(calm))]
     for name in floods:
         lines += _flood_lines(name, contexts[name], calm)
-        lines.append(compare(f"{name}: a context vs one {CALM}", times[name], times[CALM], faster=False))
+        what = f"{name}: a context vs one {CALM}"
+        lines.append(compare(what, times[name], times[CALM], faster=False, target=MOST_IN_A_FLOOD))
     return lines
 
 

@@ -94,6 +94,15 @@ def test_i1_the_same_user_in_another_tenant_is_somebody_else(
         assert list_conversations(other) == [] and len(list_conversations(memory)) == 1
 
 
+def test_lines_that_differ_in_a_number_are_all_reminded_of(memory: Memory, gardener: Agent) -> None:
+    lines = [f"- The lamp of beacon {number} took 9 litres of oil when the ferry came" for number in range(12)]
+    blocks = memory.scope(user="otto").blocks
+    blocks.update("archival", "\n".join(lines), expected_updated_at=None)
+    policy = {"archival_mode": "auto", "archival_limit": 10}
+    prompt = preview(memory, gardener, "Which lamp needs oil before the ferry?", user="otto", memory_policy=policy)
+    assert prompt.reminders.count("<memory ") == 10
+
+
 @pytest.mark.usefixtures("filled")
 def test_p4_auto_shows_what_answers_the_message_as_reminders_alone(memory: Memory, gardener: Agent) -> None:
     prompt = preview(memory, gardener, "Where is the heather?", user="ada", memory_policy={"archival_mode": "auto"})

@@ -31,7 +31,7 @@ from memoranda.mashin.expression.functions import CONSTANTS, FUNCTIONS
 from memoranda.mashin.expression.methods import METHODS
 from memoranda.mashin.formatter import format_text
 from memoranda.mashin.keywords import CAPABILITIES, COVERS, LEVELS, SECTIONS
-from memoranda.mashin.permissions import need_of
+from memoranda.mashin.permissions import needs_of
 from memoranda.mashin.runtime import flow
 from memoranda.mashin.runtime import steps as asking
 from memoranda.mashin.runtime.execution import FailureType
@@ -209,7 +209,7 @@ wait for h
         fragment=True,
     ).implements
     assert implements is not None
-    needs = [str(need_of(step) or "nothing") for step in implements.body]  # type: ignore[arg-type]
+    needs = [" and ".join(map(str, needs_of(step))) or "nothing" for step in implements.body]  # type: ignore[arg-type]
     table = TEXT.partition("| step | needs |")[2].partition("\n\n")[0]
     documented = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table.partition("|---|---|")[2], re.MULTILINE))
     assert documented["`recall`"] == f"`{needs[0]}`"

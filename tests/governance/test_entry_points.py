@@ -91,6 +91,7 @@ HARMLESS = {
     "ScopedMemory.entries",
     "ScopedMemory.entry",
     "ScopedMemory.entry_history",
+    "ScopedMemory.collections",
     "ScopedMemory.namespaces",
     "ScopedMemory.batch",
     "Blocks.get",
@@ -266,6 +267,7 @@ revoke read_approvals decide record_run hold_step read_runs read_run_events read
 export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_namespaces list_scopes find_stale read_roles define_role delete_role
 read_steps end_idle_sessions
+list_collections list_namespaces list_scopes
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}
@@ -341,7 +343,7 @@ def test_an_effect_in_the_shared_scope_reaches_the_whole_tenant_unless_it_is_lis
     """What reads or writes below its scope must not be here: a grant for the shared scope would open every user's."""
     assert {kind.__struct_config__.tag for kind in EFFECTS if kind.in_one_scope} == {
         *("get_fact", "list_facts", "read_history", "set_fact", "delete_fact"),
-        *("remember", "recall", "list_entries", "get_entry", "read_chain", "list_namespaces"),
+        *("remember", "recall", "list_entries", "get_entry", "read_chain", "list_namespaces", "list_collections"),
         *("forget", "supersede", "undo"),
     }
 

@@ -12,7 +12,7 @@ from memoranda.governance.gate import decide
 from memoranda.mashin.checker import check_source
 from memoranda.mashin.document import NamedStep
 from memoranda.mashin.keywords import CAPABILITIES, COVERS, capability
-from memoranda.mashin.permissions import Need, Permissions, need_of, permissions
+from memoranda.mashin.permissions import Need, Permissions, needs_of, permissions
 from memoranda.model.scope import Scope
 
 READ, WRITE, MODEL = Need("memory.read"), Need("memory.write"), Need("llm_call")
@@ -116,15 +116,15 @@ implements
 def test_steps_that_reach_out_need_a_capability_and_others_none() -> None:
     implements = check_source(STEPS)[0].document.implements
     assert implements is not None
-    found = {part.name.text: need_of(part) for part in implements.body if isinstance(part, NamedStep)}
+    found = {part.name.text: list(needs_of(part)) for part in implements.body if isinstance(part, NamedStep)}
     assert found == {
-        "count": None,
-        "keep": WRITE,
-        "find": READ,
-        "answer": MODEL,
-        "helper": CLERK,
-        "way": None,
-        "bell": None,
+        "count": [],
+        "keep": [WRITE],
+        "find": [READ],
+        "answer": [MODEL],
+        "helper": [CLERK],
+        "way": [],
+        "bell": [],
     }
 
 

@@ -52,6 +52,7 @@ def reads(client: httpx.Client, scope: str) -> list[httpx.Response]:
     return [
         ask(client, scope),
         client.get(f"{KB}/entries", params=where),
+        client.get(f"{API}/collections", params=where),
         client.get(FACTS, params=where),
         client.get(f"{FACTS}/opening", params=where),
         client.get(f"{FACTS}/opening/history", params=where),
@@ -83,11 +84,11 @@ def test_an_admin_ingests_members_ask_and_nobody_else_writes(served, start, proj
     assert admin.put(f"{FACTS}/opening", params={"scope": scope}, json={"value": "nine"}).status_code == 200
     member, reader = served.client(served.key_for("mo")), served.client(served.key_for("rea", role="reader"))
     for client in (member, reader):
-        assert [answer.status_code for answer in reads(client, scope)] == [403] * 5
+        assert [answer.status_code for answer in reads(client, scope)] == [403] * 6
         assert ask(client, None).json()["count"] == 0
     allow(admin, "*", "memory.read", scope)
     for client in (member, reader):
-        assert [answer.status_code for answer in reads(client, scope)] == [200] * 5
+        assert [answer.status_code for answer in reads(client, scope)] == [200] * 6
         assert contents(ask(client, scope)) == [TEXT]
         assert client.get(f"{FACTS}/opening", params={"scope": scope}).json()["value"] == "nine"
         assert [answer.status_code for answer in writes(client, scope)] == [403] * 8
@@ -281,3 +282,25 @@ def test_several_facts_in_several_scopes_are_written_all_or_none(served, admin, 
     allow(admin, f"user:{newcomer}", "memory.write", project)
     done = someone.post(FACTS, json=both)
     assert [one["scope"] for one in done.json()["results"]] == [f"user:{newcomer}", project]
+
+
+def test_the_collections_of_a_scope_are_listed_for_those_who_may_read_it(served, admin, project):
+    member, stranger = served.client(served.key_for("mia")), served.client(served.key_for("sol"))
+    assert ingest(admin, project).status_code == 201
+    allow(admin, "user:mia", "memory.read", project)
+    listed = member.get(f"{API}/collections", params={"scope": project}).json()["collections"]
+    assert [(one["name"], one["entries"]) for one in listed] == [("handbook", 1)]
+    assert member.get(f"{API}/collections").json()["collections"] == [], "their own"
+    assert stranger.get(f"{API}/collections", params={"scope": project}).status_code == 403
+
+
+def test_a_recall_does_not_say_whether_others_have_a_collection(served, admin, project):
+    stranger = served.client(served.key_for("eve"))
+    assert ingest(admin, project).status_code == 201
+    asked = [
+        stranger.post(f"{API}/collections/{name}/recall", json={"query": "boiler"}).json()
+        for name in ("handbook", "none")
+    ]
+    assert [one["known"] for one in asked] == [False, False]
+    assert asked[0]["hint"] == asked[1]["hint"].replace("none", "handbook")
+    assert ask(admin, project).json().get("known", True)

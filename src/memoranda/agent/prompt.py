@@ -58,6 +58,7 @@ _SIGNS = {
     "\ufe64": "&#xFE64;",
     "\ufe65": "&#xFE65;",
 }
+_SPECIAL = frozenset("<>&")
 _PLAIN = {escaped: sign for sign, escaped in _SIGNS.items()} | {"&amp;": "&", "&quot;": '"'}
 _NUMBER = "#x[0-9A-F]{1,6};"
 _NAMES = "|".join([*(escaped[1:] for escaped in _PLAIN), _NUMBER])
@@ -72,6 +73,8 @@ def escape(text: str) -> str:
     >>> escape("R&D: 3 < 4 </user_memory>")
     'R&D: 3 &lt; 4 &lt;/user_memory&gt;'
     """
+    if text.isascii() and text.isprintable() and _SPECIAL.isdisjoint(text):  # most texts are plain
+        return text
     return escape_hidden(
         _ESCAPED.sub(lambda found: _SIGNS.get(found[0], "&amp;"), text), lambda sign: f"&#x{ord(sign):X};"
     )
@@ -114,7 +117,7 @@ def _attributes(attributes: dict[str, str | None]) -> str:
     return "".join(f' {name}="{value}"' for name, value in given.items())
 
 
-_TOKENS = re.compile(r"[A-Za-z]+|\d+|[^\sA-Za-z\d]|\n")
+_TOKENS = re.compile(r"[A-Za-z]{1,4}|\d{1,3}|[^\sA-Za-z\d]|\n")
 
 
 def estimate_tokens(text: str) -> int:
@@ -126,8 +129,4 @@ def estimate_tokens(text: str) -> int:
     >>> estimate_tokens("Prefers trains, since 2019"), estimate_tokens("北京")
     (9, 2)
     """
-    count = 0
-    for piece in _TOKENS.findall(text):
-        length = len(piece)
-        count += 1 if length == 1 else -(-length // (3 if piece[0].isdigit() else 4))
-    return count
+    return len(_TOKENS.findall(text))

@@ -365,6 +365,8 @@ class AsyncScopedMemory(AsyncHandle):
         max_bytes: int | None = None,
     ) -> builtins.list[Entry]:
         """Return entries in the order they came, of one collection or of all; with `newest` the newest first."""
+    async def collections(self, *, prefix: str = "") -> builtins.list[Holding]:
+        """Return the collections in which this scope has entries, by name, with the number of these."""
     async def namespaces(self, *, collection: str | None = None, prefix: str = "") -> builtins.list[str]:
         """Return the namespaces that have entries, by name, of one collection or of all."""
     async def forget(

@@ -2,14 +2,16 @@
 
 Every prompt with memory in it is made of this: chat, prompt previews, AI actions of workflows, reasoning steps of ABL
 agents, `ask` in machines, and the prompt of MCP. Memories are added in the order of their importance until the budget
-is used up; what says the same as an item before it is left out, and no origin gets more than a third.
+is used up; what says the same as an item before it is left out, and no origin gets more than a third if there are
+several.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
@@ -40,8 +42,8 @@ CountTokens: TypeAlias = Callable[[str], int]
 
 _NEAR = 0.5
 """The score from which a match without a word of the query is taken, if no threshold is given."""
-_PAGES = (1_000, 4_000)
-"""Matches that are looked through if most of the best ones say the same."""
+_PAGES, _MORE = 3, 8
+"""How often matches are looked through if most of the best ones say the same, and how many times as many each time."""
 _ALIKE = 0.8
 """The share of words that two texts have in common if they say the same."""
 _WORDS = re.compile(r"\w+")
@@ -78,9 +80,9 @@ def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens
     for definition, scope in plan.records:
         fact = facts.get((scope, definition.slug))
         if fact is not None:
-            draft.add(_record_item(fact, definition))
+            draft.add_record(_record_item(fact, definition))
     if plan.limit and (plan.searches or plan.lines is not None):
-        draft.add_matches(_pages(plan, perform))
+        draft.add_matches(functools.partial(_matches, plan, perform))
     return draft.context()
 
 
@@ -92,21 +94,39 @@ _BUDGET = 1_000
 def remembered_text(
     memory: Memory, scope: Scope, query: str, *, core: bool = True, conversation: str | None = None
 ) -> str:
-    """Return what a program's model should be told of a user: core blocks, and what answers a query; may be empty.
+    """Return `remembered_context` as text for a prompt; may be empty."""
+    return told_text(remembered_context(memory, scope, query, core=core, conversation=conversation))
+
+
+def remembered_context(
+    memory: Memory,
+    scope: Scope,
+    query: str,
+    *,
+    core: bool = True,
+    conversation: str | None = None,
+    must: bool = False,
+) -> Context:
+    """Return what a program's model should be told of a user: core blocks, and what answers a query.
 
     Facts and records are not among it: a program declares those that it uses. Nor are the messages of the
-    `conversation` that the program is part of. Nothing is told under a policy that does not allow it.
+    `conversation` that the program is part of. Nothing is told under a policy that does not allow it; if it `must` be
+    told, that is an error.
     """
     elsewhere = None if conversation is None else {"thread": {"$ne": conversation}}
     search = RecallAll(scope=scope, query=query, kinds=_ANY_TEXT, block="archival", filter=elsewhere)
     plan = ContextPlan(
         scope=scope,
-        searches=(search,) if query.strip() and memory.may(search) else (),
+        searches=(search,) if query.strip() and (must or memory.may(search)) else (),
         core=blocks_above(scope) if core else (),
         budget=_BUDGET,
     )
-    text = build_context(plan, memory.perform).text
-    return f"{MEMORY_NOTICE}\n\n{text}" if text else ""
+    return build_context(plan, memory.perform)
+
+
+def told_text(context: Context) -> str:
+    """Return a context for a prompt, with the notice that it is data; empty if nothing is in it."""
+    return f"{MEMORY_NOTICE}\n\n{context.text}" if context.text else ""
 
 
 def blocks_above(scope: Scope) -> tuple[Scope, ...]:
@@ -155,23 +175,18 @@ def _facts(plan: ContextPlan, perform: Perform, draft: _Draft) -> dict[tuple[Sco
     return {place: fact for place, fact in zip(wanted, found, strict=True) if fact is not None}
 
 
-def _pages(plan: ContextPlan, perform: Perform) -> Iterator[list[ContextItem]]:
-    """Yield matches, best first, in pages that grow: most contexts need only the first."""
-    lines: list[BlockMatch] = [] if plan.lines is None else perform(plan.lines)
-    found = [_line_item(match, plan.lines) for match in lines if plan.lines is not None]
-    offset = 0
-    for size in (2 * plan.limit, *_PAGES):
-        for search in plan.searches:
-            recalled: Recalled = perform(msgspec.structs.replace(search, offset=offset, limit=size))
-            found += [_match_item(match) for match in recalled if is_near(match, plan.threshold)]
-        if len(plan.searches) + (plan.lines is not None) > 1:
-            found.sort(key=lambda item: -(item.score or 0.0))
-        if not found:
-            return
-        yield found
-        if not plan.searches:
-            return
-        found, offset = [], offset + size
+def _matches(plan: ContextPlan, perform: Perform, *, limit: int, most_alike: int | None) -> list[ContextItem]:
+    """Return matches of all searches, best first."""
+    found: list[ContextItem] = []
+    if plan.lines is not None:
+        found = [_line_item(match, plan.lines) for match in perform(plan.lines)]
+    for search in plan.searches:
+        asked = msgspec.structs.replace(search, limit=limit, most_alike=most_alike)
+        recalled: Recalled = perform(asked)
+        found += [_match_item(match) for match in recalled if is_near(match, plan.threshold)]
+    if len(plan.searches) + (plan.lines is not None) > 1:
+        found.sort(key=lambda item: -(item.score or 0.0))
+    return found
 
 
 def is_near(match: Match, threshold: float | None) -> bool:
@@ -194,6 +209,10 @@ class _Draft:
         self._said: list[frozenset[str]] = []
         """The words of each line so far."""
         self._used = 0
+        self._matches = 0
+        self._matches_of: Counter[str] = Counter()
+        self._tokens_of: Counter[str] = Counter()
+        """Matches and their tokens, by origin."""
 
     def leave(self, ref: str, kind: Any, why: Why, tokens: int = 0) -> None:
         self._left_out.append(Omitted(ref=ref, kind=kind, why=why, tokens=tokens))
@@ -208,62 +227,97 @@ class _Draft:
             self.leave(item.ref, "core", "budget")
         self._said += [_words(line) for _, line in lines_of(item.text)]
 
-    def add(self, item: ContextItem) -> bool:
-        """Add an item, unless there is no room for it."""
+    def add_record(self, item: ContextItem) -> None:
+        """Add a record, unless there is no room for it."""
         if self._add(item):
             self._said.append(_words(item.text))
-            return True
-        self.leave(item.ref, item.kind, "budget")
-        return False
+        else:
+            self.leave(item.ref, item.kind, "budget")
 
-    def add_matches(self, pages: Iterable[list[ContextItem]]) -> None:
-        """Add matches until there are enough, at most a third of the budget from one origin if there are several."""
-        taken = 0
-        by_origin: Counter[str] = Counter()
-        matches_of: Counter[str] = Counter()
+    def add_matches(self, find: Callable[..., list[ContextItem]]) -> None:
+        """Add matches until there are enough, at most a third from one origin if there are several."""
+        most, size = max(1, self._plan.limit // 3), 2 * self._plan.limit
+        known = {item.ref for item in self._items}
         waiting: list[ContextItem] = []
-        most = self._plan.limit
-        shown = {item.ref for item in self._items}
-        for page in pages:
-            passed_over = 0
-            for item in page:
-                if item.ref in shown:
-                    continue
-                origin = _origin_of(item)
-                if taken == most or not self._has_room:
-                    self.leave(item.ref, item.kind, "limit" if taken == most else "budget")
-                elif self._is_said(item):
-                    self.leave(item.ref, item.kind, "duplicate")
-                    passed_over += 1
-                elif origin and self._is_too_much(item, matches_of[origin], by_origin[origin]):
-                    waiting.append(item)
-                    passed_over += 1
-                elif self.add(item):
-                    taken += 1
-                    by_origin[origin] += self._items[-1].tokens
-                    matches_of[origin] += 1
-            # Others may be hidden behind what one origin says again and again.
-            if taken == most or not self._has_room or passed_over < len(page) // 2:
+        for page in range(_PAGES):
+            # One more than an origin may have, by which it is known that there are more.
+            found = find(limit=size * _MORE**page, most_alike=(most + 1) * _MORE**page)
+            new = [item for item in found if item.ref not in known]
+            known.update([item.ref for item in new])
+            before = self._matches
+            passed_over = self._add_page(new, most, waiting)
+            # Others may be hidden behind what is said again and again.
+            is_worth_more = passed_over >= max(1, len(new) // 2) and (not page or self._matches > before)
+            if self._is_full or not self._plan.searches or not is_worth_more:
                 break
-        only_one = len(by_origin) == 1
-        for item in waiting:
-            if not only_one:
+        if len(self._matches_of) > 1:
+            for item in waiting:
                 self.leave(item.ref, item.kind, "origin")
-            elif taken == most:
-                self.leave(item.ref, item.kind, "limit")
-            else:
-                taken += self.add(item)
+        else:
+            more = list[ContextItem]()
+            if self._plan.searches and not self._is_full and any(self._matches_of):
+                more = [item for item in find(limit=size, most_alike=None) if item.ref not in known]
+            self._add_page([*waiting, *more], self._plan.limit, [])
+        if len(self._matches_of) > 1:
+            for origin in dict.fromkeys(map(_origin_of, waiting)):
+                self._trim(origin)
 
-    def _is_too_much(self, item: ContextItem, matches: int, tokens: int) -> bool:
-        """Return whether an origin has a third of the matches or of the budget already."""
+    def _add_page(self, page: Sequence[ContextItem], most: int, waiting: list[ContextItem]) -> int:
+        """Add matches; return how many were passed over, as they say the same or their origin has enough."""
+        passed_over = 0
+        for item in page:
+            if self._is_full:
+                self.leave(item.ref, item.kind, "limit" if self._matches >= self._plan.limit else "budget")
+                continue
+            words, origin = _words(item.text), _origin_of(item)
+            # Lines that were asked for are told as they are: two that differ in a number are two facts.
+            if (self._plan.lines is None or item.kind != "line") and self._is_said(words):
+                self.leave(item.ref, item.kind, "duplicate")
+                passed_over += 1
+                continue
+            text = render_item(item)
+            cost = self._cost(text)
+            if origin and self._has_enough(origin, most, cost):
+                waiting.append(item)
+                passed_over += 1
+            elif self._put(item, text, cost):
+                self._said.append(words)
+                self._matches += 1
+                self._matches_of[origin] += 1
+                self._tokens_of[origin] += cost
+            else:
+                self.leave(item.ref, item.kind, "budget")
+        return passed_over
+
+    def _has_enough(self, origin: str, most: int, cost: int) -> bool:
+        """Return whether an origin has its share of the matches, or would have more than that of the budget."""
+        if self._matches_of[origin] >= most:
+            return True
         budget = self._plan.budget
-        if budget is None:
-            return False
-        return matches >= max(1, self._plan.limit // 3) or tokens + self._cost(render_item(item)) > budget // 3
+        return budget is not None and most < self._plan.limit and self._tokens_of[origin] + cost > budget // 3
+
+    def _trim(self, origin: str) -> None:
+        """Leave an origin that has more to say a third of what is told, but at least one match."""
+        while self._matches_of[origin] > 1 and 3 * self._tokens_of[origin] > self._used + _FRAME:
+            place = max(
+                place for place, item in enumerate(self._items) if item.score is not None and _origin_of(item) == origin
+            )
+            item = self._drop(place, "origin")
+            self._matches_of[origin] -= 1
+            self._tokens_of[origin] -= item.tokens
+
+    def _drop(self, place: int, why: Why) -> ContextItem:
+        item = self._items.pop(place)
+        self._texts.pop(place)
+        self._used -= item.tokens
+        self.leave(item.ref, item.kind, why, item.tokens)
+        return item
 
     @property
-    def _has_room(self) -> bool:
-        return self._plan.budget is None or self._used + _FRAME + _SMALLEST <= self._plan.budget
+    def _is_full(self) -> bool:
+        budget = self._plan.budget
+        has_room = budget is None or self._used + _FRAME + _SMALLEST <= budget
+        return self._matches >= self._plan.limit or not has_room
 
     def context(self) -> Context:
         items, budget = self._items, self._plan.budget
@@ -273,16 +327,17 @@ class _Draft:
             # Tokens of the parts need not add up to those of the whole.
             tokens = self._count(text) if items else 0
             while tokens > budget:
-                dropped = items.pop()
-                self._texts.pop()
-                self.leave(dropped.ref, dropped.kind, "budget", dropped.tokens)
+                self._drop(-1, "budget")
                 text = render_items(items, self._texts)
                 tokens = self._count(text) if items else 0
         return Context(text=text, items=tuple(items), left_out=tuple(self._left_out), tokens=tokens, budget=budget)
 
     def _add(self, item: ContextItem) -> bool:
         text = render_item(item)
-        cost = self._cost(text)
+        return self._put(item, text, self._cost(text))
+
+    def _put(self, item: ContextItem, text: str, cost: int) -> bool:
+        """Add an item with its text and its tokens, if there is room for it."""
         if self._plan.budget is not None and self._used + cost + _FRAME > self._plan.budget:
             return False
         self._used += cost
@@ -294,13 +349,16 @@ class _Draft:
         """Return the tokens of an item for the prompt; nothing is counted where there is no budget."""
         return 0 if self._plan.budget is None else self._count(text) + 1
 
-    def _is_said(self, item: ContextItem) -> bool:
+    def _is_said(self, words: frozenset[str]) -> bool:
         """Return whether an item so far says the same: the same words, or nearly all of them."""
-        words = _words(item.text)
+        size = len(words)
         for said in self._said:
-            common = len(words & said)  # the size of the union follows from it, which is quicker than making one
-            if words == said or common > _ALIKE * (len(words) + len(said) - common):
-                return True
+            # Texts of other lengths have too little in common anyway.
+            if min(size, len(said)) >= _ALIKE * max(size, len(said)):
+                # The size of the union follows from it, which is quicker than making one.
+                common = len(words & said)
+                if words == said or common > _ALIKE * (size + len(said) - common):
+                    return True
         return False
 
 

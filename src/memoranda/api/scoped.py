@@ -26,6 +26,7 @@ from memoranda.api.arguments import (
 )
 from memoranda.api.blocks import Blocks, history_effect
 from memoranda.engine.batch import Result, Write, WriteBatch
+from memoranda.engine.collections import ListCollections
 from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember, part_key
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.forget import Forget
@@ -42,6 +43,7 @@ from memoranda.model.entry import (
     NOTES,
     Entry,
     Forgotten,
+    Holding,
     Kind,
     Mode,
     Recalled,
@@ -767,6 +769,18 @@ class ScopedMemory:
             max_bytes=max_bytes,
         )
         return self._gate.perform(effect, self._caller)
+
+    def collections(self, *, prefix: str = "") -> builtins.list[Holding]:
+        """Return the collections in which this scope has entries, by name, with the number of these.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     [(one.name, one.entries) for one in ada.collections()], memory.scope(user="bo").collections()
+        ([('glazes', 1)], [])
+        """
+        return self._perform(ListCollections(scope=self.scope, prefix=check_prefix(prefix)))
 
     def namespaces(self, *, collection: str | None = None, prefix: str = "") -> builtins.list[str]:
         """Return the namespaces that have entries, by name, of one collection or of all.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from memoranda.engine.recall import RecallAll, recall_all
+from memoranda.engine.recall import RecallAll, find_items
 from memoranda.engine.verbs import Call, Outcome, filter_by_key, verb
 from memoranda.errors import InvalidKey
 from memoranda.model.block import (
@@ -23,13 +24,15 @@ from memoranda.model.block import (
     owner_of,
 )
 from memoranda.model.effect import Demand, ReadEffect
-from memoranda.model.entry import Match
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
 from memoranda.store.base import FactQuery, Reader, Store
+
+if TYPE_CHECKING:
+    from memoranda.retrieval.rank import Ranked
 
 
 def ensure_block(scope: Scope, key: str, payload: bytes) -> None:
@@ -109,11 +112,13 @@ def recall_blocks(store: Store, effect: RecallBlocks, call: Call) -> Outcome[lis
             # Lines are ranked by more than their scores: among these are those with the best.
             limit=_SPARE + 3 * effect.limit,
         )
-        recalled = recall_all(store, asked, call).value
-        near = [match for match in recalled if _is_near(match, effect.min_score)]
+        near = [one for one in find_items(store, asked, call) if _is_near(one[1], effect.min_score)]
         places = {scope: place for place, scope in enumerate(effect.archives)}
-        near.sort(key=lambda match: (-match.score, places[match.scope], match.metadata["line_number"]))
-        found = [_match(one.scope, one.metadata["line_number"], one.content, one.score, one.updated_at) for one in near]
+        near.sort(key=lambda one: (-one[1].score, places[one[0].group.scope], one[0].metadata["line_number"]))
+        found = [
+            _match(line.group.scope, line.metadata["line_number"], line.text, ranked.score, line.updated_at)
+            for line, ranked in near[: effect.limit]
+        ]
     found = found[: effect.limit]
     return Outcome(found, (_recall_note(effect, found),))
 
@@ -124,10 +129,10 @@ _NEAR = 0.5
 """The score from which a line without a word of the query counts as a match."""
 
 
-def _is_near(match: Match, min_score: float | None) -> bool:
+def _is_near(ranked: Ranked, min_score: float | None) -> bool:
     if min_score is not None:
-        return match.score >= min_score
-    return bool(match.why.matched) or match.score >= _NEAR
+        return ranked.score >= min_score
+    return bool(ranked.why.matched) or ranked.score >= _NEAR
 
 
 def _lines(rows: Reader, effect: RecallBlocks, call: Call) -> Iterator[BlockMatch]:

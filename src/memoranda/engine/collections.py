@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -40,8 +40,24 @@ def read_collections(rows: Reader, effect: ReadCollections, call: Call) -> Outco
     """Return the collections of a tenant, by name; of a scope, those that have entries at or below it."""
     scope = effect.scope
     named = [one for one in rows.scan(Collection, scope.tenant) if one.name.startswith(effect.prefix)]
-    every = [_holding(rows, one, scope) for one in named]
+    every = [_holding(rows, one, scope.covers) for one in named]
     return Outcome([one for one in every if one.entries or not scope.path])
+
+
+class ListCollections(ReadEffect, frozen=True, kw_only=True, tag="list_collections"):
+    """Read the collections in which one scope has entries, with the number of these."""
+
+    in_one_scope: ClassVar[bool] = True
+    prefix: str = ""
+
+
+@verb(ListCollections)
+def list_collections(rows: Reader, effect: ListCollections, call: Call) -> Outcome[list[Holding]]:
+    """Return the collections with live entries of a scope itself, by name."""
+    names = sorted({shelf.collection for shelf, _ in rows.shelf_states(effect.scope)})
+    named = [rows.get(Collection, effect.scope.tenant, name) for name in names if name.startswith(effect.prefix)]
+    every = [_holding(rows, one, lambda scope: scope == effect.scope) for one in named if one is not None]
+    return Outcome([one for one in every if one.entries])
 
 
 class DeleteCollection(CollectionEffect, frozen=True, kw_only=True, tag="delete_collection"):
@@ -197,9 +213,9 @@ def _successor(collection: Collection) -> Space:
     return collection.successor
 
 
-def _holding(rows: Reader, collection: Collection, scope: Scope) -> Holding:
+def _holding(rows: Reader, collection: Collection, counts: Callable[[Scope], bool]) -> Holding:
     every = rows.shelves(collection.tenant, collection.name)
-    shelves = [(shelf, number) for shelf, number in every if scope.covers(shelf.scope)]
+    shelves = [(shelf, number) for shelf, number in every if counts(shelf.scope)]
     successor = collection.successor
     moved = rows.vector_counts(collection.tenant, collection.name).get(successor.embedder, 0) if successor else 0
     return Holding(

@@ -10,7 +10,7 @@ A recall at `user:ada/agent:emails` uses the index of `user:ada`; which rows it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from memoranda.engine.embedding import EmbedderBook, word_packer
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import Definition, plain_text
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
+from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Entry, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import CHAT_RECORD, THREAD_MESSAGES, is_block, is_internal
@@ -30,7 +30,7 @@ from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
 from memoranda.retrieval.index.columns import GrowingArray
-from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.retrieval.index.shelf import NO_SOURCE, ShelfIndex
 from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery
 
 _FOLLOWED = 256
@@ -43,6 +43,8 @@ _CHAT_PARTS = "chat.parts."
 _THREAD_MESSAGES = f"{THREAD_MESSAGES}."
 _SPOKEN = {"user": "user", "agent_text": "assistant"}
 _NOTHING = ShelfState()
+_MOST_NARROWED = 64
+"""Ways of narrowing a recall for which the groups are cached."""
 _NUMBERS_OF_AN_ITEM = 150
 """Size of a text's item beside the text, in units of 8 bytes."""
 
@@ -152,6 +154,8 @@ class Part:
                 )
                 for number, item, vector in zip(numbers, items, vectors, strict=True)
             )
+            sources = [source_of(item.group.kind, item.origin, item.metadata) for item in items]
+            self.index.note_sources(numbers, sources)
         return numbers
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -171,6 +175,20 @@ class Part:
         """Return the number of a row's group."""
         return int(self._group.rows[number - 1])
 
+    def without_source(self, numbers: Sequence[int]) -> list[int]:
+        """Return those of these rows whose source is not known yet."""
+        sources = self.index.sources_of(numbers)
+        return [number for number, source in zip(numbers, sources, strict=True) if source == NO_SOURCE]
+
+    def note_sources(self, groups: Sequence[Group], numbers: Sequence[int], entries: dict[int, Entry]) -> None:
+        """Note where the entries of rows came from; one that is gone came from nowhere."""
+        sources: list[str | None] = []
+        for number in numbers:
+            entry = entries.get(self.entry_sequence(number))
+            kind = groups[self.group_of(number)].kind
+            sources.append(None if entry is None else source_of(kind, entry.origin, entry.metadata))
+        self.index.note_sources(numbers, sources)
+
     def numbers_of(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers and the sequences of the rows of a group, those that have expired included."""
         lapsed = np.array(sorted(self.index.lapsed), np.int64)
@@ -187,11 +205,18 @@ class Part:
         """Return a test for rows by their numbers: whether their group is among the allowed ones."""
 
         def is_allowed(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-            groups = self._group.rows[numbers - 1]
-            # Groups that another thread has added since are not among the allowed ones.
-            return (groups < len(allowed)) & allowed[np.minimum(groups, len(allowed) - 1)]
+            groups = self._group.rows.take(numbers - 1)
+            try:
+                return allowed.take(groups)
+            except IndexError:  # another thread has added groups since, which are not among the allowed ones
+                return (groups < len(allowed)) & allowed.take(groups, mode="clip")
 
         return is_allowed
+
+
+def source_of(kind: str, origin: Origin, metadata: dict[str, Any]) -> str | None:
+    """Return where a memory comes from: its source, or for a message its conversation."""
+    return origin.source or (f"conversation {metadata.get('thread', '')}".strip() if kind == "message" else None)
 
 
 def _size_of(item: Item) -> int:
@@ -213,6 +238,7 @@ class MemoryIndex:
     def _clear(self) -> None:
         self.parts: dict[str, Part] = {}
         self.groups: list[Group] = []
+        self._allowed: dict[Hashable, NDArray[np.bool_]] = {}
         self._numbers: dict[Group, int] = {}
         self._states: dict[Shelf, ShelfState] = {}
         self._embedders: dict[Shelf, str] = {}
@@ -280,9 +306,14 @@ class MemoryIndex:
         self._states, self._position, self._revision = changes.states, changes.position, changes.revision
         return bool(changes.new or changes.gone or changes.facts)
 
-    def allowed(self, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
-        """Return which groups are wanted, by number."""
-        return np.array([is_wanted(group) for group in self.groups], np.bool_)
+    def allowed(self, narrowing: Hashable, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
+        """Return which groups are wanted, by number; what was asked for is `narrowing`, by which it is cached."""
+        found = self._allowed.get(narrowing)
+        if found is None or len(found) < len(self.groups):
+            if len(self._allowed) >= _MOST_NARROWED:
+                self._allowed.clear()
+            found = self._allowed[narrowing] = np.array([is_wanted(group) for group in self.groups], np.bool_)
+        return found
 
     def _read_entries(self, rows: Reader, changes: Changes) -> bool:
         """Read what became of entries; return False if the index has to be made anew."""

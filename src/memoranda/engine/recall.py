@@ -10,6 +10,7 @@ A scope sees itself, what is below it, and the scopes above it within its subjec
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -77,6 +78,9 @@ class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
     max_bytes: int | None = None
     block: str | None = None
     """Of the lines of blocks, only those of this block."""
+    most_alike: int | None = None
+    """Maximum number of matches from one source, so that it hides no others by its number; then its words do not
+    become less telling by it either."""
 
     def demands(self) -> Iterator[Demand]:
         """Yield the right to read each scope that is searched."""
@@ -102,13 +106,12 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
-    known = True
     for attempt in range(1, _ATTEMPTS + 1):
         opened = call.indexes.find(shelf, _state(store, shelf), now=now) if effect.as_of is None else None
         if opened is None:
             opened = store.read(lambda rows: _open_shelf(rows, shelf, effect, call))
         if opened is None or effect.limit == 0:
-            matches, known = [], opened is not None
+            matches = []
             break
         if effect.query.strip():
             ranked = _rank(opened.index, opened.space, effect, now, call)
@@ -135,7 +138,9 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         payload=encode(effect.query),
         detail={"results": [match.id for match in matches]},
     )
-    hint = "" if known else f"Nothing was ever remembered in `{effect.collection}`: check its name"
+    # Whether others have such a collection is not said to those who may not read it.
+    known = bool(matches) or _state(store, Shelf(effect.scope, effect.collection, None)) != ShelfState()
+    hint = "" if known else f"Nothing was ever remembered in `{effect.collection}` here: check its name"
     return Outcome(Recalled(results=matches, count=len(matches), known=known, hint=hint), (note,))
 
 
@@ -317,13 +322,21 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        candidates = _candidates(store, effect, call, now)
-        matches = _all_matches(store, effect, candidates, now, call, ended_too=attempt == _ATTEMPTS)
+        read: dict[int, Entry] = {}
+        candidates = _candidates(store, effect, call, now, read)
+        matches = _all_matches(store, effect, candidates, now, read, call, ended_too=attempt == _ATTEMPTS)
         if len(matches) == len(candidates):
             break
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
     return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
+
+
+def find_items(store: Store, effect: RecallAll, call: Call) -> list[tuple[Item, Ranked]]:
+    """Return the facts, lines and messages of chats that a recall finds, best first; entries are not among them."""
+    found = _candidates(store, effect, call, to_micros(call.now), {})
+    items = [(one.part.items.get(one.ranked.sequence), one.ranked) for one in found]
+    return [(item, ranked) for item, ranked in items if item is not None]
 
 
 def _note_of(effect: RecallAll, matches: list[Match]) -> Note:
@@ -335,8 +348,11 @@ def _note_of(effect: RecallAll, matches: list[Match]) -> Note:
     )
 
 
-def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_Candidate]:
-    """Return the best rows of every index that is searched, best first, without those that are skipped."""
+def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dict[int, Entry]) -> list[_Candidate]:
+    """Return the best rows of every index that is searched, best first, without those that are skipped.
+
+    Entries that had to be read for it are added to `read`.
+    """
     roots = {Scope(scope.tenant, scope.subject) for scope in effect.scopes or (effect.scope,)}
     found: list[_Candidate] = []
     most = effect.offset + effect.limit
@@ -344,13 +360,55 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_
     for root in sorted(roots, key=lambda root: root.path):
         index = _memory_index(store, root, effect, call, now)
         for part, allowed in _parts(index, effect, root):
-            ranked = _rank_part(part, effect, call, now, allowed, index.outdated, most)
+            rank = functools.partial(_rank_part, part, effect, call, now, allowed, index.outdated)
+            ranked = rank(most) if effect.most_alike is None else _spread(store, effect, index, part, rank, most, read)
             found += [_candidate(one, part, index) for one in ranked]
             lists += bool(ranked)
     if lists > 1:
         # Totals of different indexes cannot be compared; scores can.
         found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
     return found[effect.offset : most]
+
+
+def _spread(
+    store: Store,
+    effect: RecallAll,
+    index: MemoryIndex,
+    part: Part,
+    rank: Callable[[int], list[Ranked]],
+    limit: int,
+    read: dict[int, Entry],
+) -> list[Ranked]:
+    """Return the best rows of a part, of each source at most `most_alike`.
+
+    The source of an entry is in its row and not in the index, so it is noted when the entry is first found. If there
+    are too many of one source, others are hidden behind them: then more entries are read at once.
+    """
+    looked = limit
+    while True:
+        ranked = rank(looked)
+        numbers = [one.sequence for one in ranked]
+        unknown = part.without_source(numbers)
+        if not unknown:
+            return ranked[:limit]
+        entries = _read_entries(store, effect, [part.entry_sequence(number) for number in unknown])
+        read |= entries
+        part.note_sources(index.groups, unknown, entries)
+        of_source = Counter(part.index.sources_of(numbers))
+        if all(count <= (effect.most_alike or count) for source, count in of_source.items() if source):
+            return ranked[:limit]
+        looked = min(_FURTHER * looked, part.index.rows)
+
+
+_FURTHER = 8
+"""How many times as many rows are looked at, if too many of one source were found."""
+
+
+def _read_entries(store: Store, effect: RecallAll, sequences: list[int]) -> dict[int, Entry]:
+    """Return entries by their sequences."""
+    query = EntryQuery(tenant=effect.scope.tenant, sequences=sorted(sequences))
+    read = store.read(lambda rows: list(rows.entries(query)), snapshot=False)
+    return {entry.sequence: entry for entry in read}
 
 
 def _candidate(ranked: Ranked, part: Part, index: MemoryIndex) -> _Candidate:
@@ -380,11 +438,11 @@ def _memory_index(store: Store, root: Scope, effect: RecallAll, call: Call, now:
 def _parts(index: MemoryIndex, effect: RecallAll, root: Scope) -> list[tuple[Part, Allowed | None]]:
     """Return the parts of an index, each with what says which of its rows may be returned."""
     with index.lock:
-        narrowed = effect.kinds or effect.collections or effect.scopes or effect.block or effect.namespace is not None
+        narrowing = effect.kinds, effect.collections, effect.scopes, effect.namespace, effect.block, effect.scope
         parts = list(index.parts.values())
-        if not narrowed and effect.scope == root:
+        if narrowing == ((), (), (), None, None, root):
             return [(part, None) for part in parts]
-        allowed = index.allowed(functools.partial(_is_wanted, effect))
+        allowed = index.allowed(narrowing, functools.partial(_is_wanted, effect))
         return [(part, part.mask(allowed)) for part in parts]
 
 
@@ -427,7 +485,8 @@ def _rank_part(
             numbers = numbers[allowed(numbers)]
         newest: list[int] = numbers[::-1][:limit].tolist()
         return [ranking.Ranked(sequence=number, score=1.0, why=why) for number in newest]
-    prepared = ranking.prepare(part.index, effect.query, now=now, mode=effect.mode)
+    spread = effect.most_alike
+    prepared = ranking.prepare(part.index, effect.query, now=now, mode=effect.mode, copies_once=spread is not None)
     vector, mode = None, effect.mode
     if mode != "keyword":
         try:
@@ -446,20 +505,27 @@ def _rank_part(
         limit=limit,
         threshold=effect.threshold,
         calibration=part.space.calibration,
+        most_alike=spread,
     )
 
 
 def _all_matches(
-    store: Store, effect: RecallAll, candidates: Sequence[_Candidate], now: int, call: Call, *, ended_too: bool
+    store: Store,
+    effect: RecallAll,
+    candidates: Sequence[_Candidate],
+    now: int,
+    read: dict[int, Entry],
+    call: Call,
+    *,
+    ended_too: bool,
 ) -> list[Match]:
     """Return candidates as matches, without entries that ended meanwhile unless `ended_too`."""
     sequences = [sequence for one in candidates if (sequence := one.part.entry_sequence(one.ranked.sequence))]
-    entries: dict[int, Entry] = {}
-    if sequences:
-        query = EntryQuery(tenant=effect.scope.tenant, sequences=sorted(sequences))
-        read = store.read(lambda rows: list(rows.entries(query)), snapshot=False)
+    unread = [sequence for sequence in sequences if sequence not in read]
+    entries = (read | _read_entries(store, effect, unread)) if unread else read
+    if entries and not ended_too:
         moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
-        entries = {entry.sequence: entry for entry in read if ended_too or seen(entry, moment)}
+        entries = {sequence: entry for sequence, entry in entries.items() if seen(entry, moment)}
     hidden = _hidden_definitions(store, effect, candidates, call)
     matches: list[Match] = []
     for one in candidates:

@@ -51,6 +51,7 @@ from memoranda.mashin.expression.compiler import Programs, expression
 from memoranda.mashin.expression.functions import GLOBALS, NAMESPACES
 from memoranda.mashin.expression.operators import is_number, is_whole
 from memoranda.mashin.keywords import (
+    ASK,
     BACKOFFS,
     CAPABILITIES,
     GUARDS,
@@ -64,7 +65,7 @@ from memoranda.mashin.keywords import (
     Level,
 )
 from memoranda.mashin.parser import Reading, read
-from memoranda.mashin.permissions import Need, Permissions, canonical_capabilities, need_of, permissions
+from memoranda.mashin.permissions import Need, Permissions, canonical_capabilities, needs_of, permissions
 from memoranda.mashin.types import Violations, canonical, kind_of, read_shape
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -231,7 +232,8 @@ class _Walk:
         return frozenset(name for name, _ in node.fields) if isinstance(node, ObjectOf) else None
 
     def _ask(self, part: Ask) -> frozenset[str] | None:
-        for raw in (part.role, part.task, part.tools, part.temperature, part.max_tokens):
+        query = part.memory.query if part.memory is not None and part.memory.query is not part.task else None
+        for raw in (part.role, part.task, query, part.tools, part.temperature, part.max_tokens):
             if raw is not None:
                 self._use(raw)
         self._configs(chain(part.inputs, part.assuming))
@@ -413,8 +415,7 @@ def _check_permissions(outline: Outline) -> None:
         return
     granted = permissions(ensures)
     for part in outline.parts:
-        need = need_of(part)
-        if need is not None:
+        for need in needs_of(part):
             _check_need(outline.diagnostics, part, need, granted)
 
 
@@ -520,12 +521,17 @@ def _check_ask(outline: Outline, part: Ask) -> None:
         if part.task is None:
             message = f"`ask {name}` gives the model no task"
             diagnostics.error("missing", message, part.name.span, hint='Add `with task "…"`')
-        known = ("with role", "with task", "with tools", "with temperature", "with max_tokens", "returns", "assuming")
+        known = [name for name in ASK.names if name.startswith("with ") or name in ("returns", "assuming")]
         for config in part.inputs:
             key = config.key.text
             hint = outline.hints.did_you_mean(f"with {key}", known, otherwise="Only `ask … from` has inputs")
             diagnostics.error("unknown_key", f"`{key}` is not a key of an `ask` to a model", config.key.span, hint=hint)
-    for key, raw in (("temperature", part.temperature), ("max_tokens", part.max_tokens)):
+    elif part.memory is not None:
+        message = f"`ask {name}` calls a machine, which recalls by itself what it needs"
+        hint = "Leave `with memory` out, or pass what was recalled as an input"
+        diagnostics.error("unexpected", message, part.name.span, hint=hint)
+    query = part.memory.query if part.memory is not None and part.memory.query is not part.task else None
+    for key, raw in (("memory", query), ("temperature", part.temperature), ("max_tokens", part.max_tokens)):
         if raw is not None:
             _check_value(outline, raw, key)
     returned = [field.name.text for field in part.returns]
@@ -584,6 +590,7 @@ _RULES: dict[str, _Rule] = {
     ),
     "event": (_is_name, "the name of an event", 'Such as `"order.shipped"`'),
     "callback": (lambda value: isinstance(value, bool), "true or false", "`callback: true`"),
+    "memory": (_is_name, "what to look for, as text", "Write `with memory` alone to look for what answers the task"),
     "temperature": (lambda value: is_number(value) and value >= 0, "a number from 0", "Such as 0.2"),
     "max_tokens": (lambda value: is_whole(value, least=1), "a whole number from 1", "Such as 1000"),
     "max": (lambda value: is_whole(value, least=1), "a whole number from 1", "Such as 3"),

@@ -105,6 +105,15 @@ class Compute(SourceNode, frozen=True):
     result: Raw | None = None
 
 
+class AskMemory(SourceNode, frozen=True):
+    """What a model is told of what is remembered: core blocks, and what answers the query."""
+
+    name: Raw
+    """The name under which it is recorded: `answer.memory` for the step `answer`."""
+    query: Raw | None
+    """What is looked for; the task, if nothing else is written."""
+
+
 class Ask(SourceNode, frozen=True):
     """A question to a model (`using`) or to another machine (`machine`)."""
 
@@ -114,6 +123,7 @@ class Ask(SourceNode, frozen=True):
     to: Raw | None = None
     role: Raw | None = None
     task: Raw | None = None
+    memory: AskMemory | None = None
     tools: Raw | None = None
     temperature: Raw | None = None
     max_tokens: Raw | None = None

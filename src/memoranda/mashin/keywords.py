@@ -104,6 +104,7 @@ ASK = Level.of(
     Keyword("to", "what the machine is to do"),
     Keyword("with role", "who the model is to be"),
     Keyword("with task", "what it is to do"),
+    Keyword("with memory", "what is remembered that it is told, by a query or by its task"),
     Keyword("with tools", "the tools it may use"),
     Keyword("with temperature", "how freely it answers"),
     Keyword("with max_tokens", "how long its answer may be"),

@@ -6,7 +6,7 @@ A denial overrides an approval, an approval overrides a permission, and what is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -45,15 +45,14 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def need_of(part: NamedStep) -> Need | None:
-    """Return what a step needs; None for a step without effects."""
+def needs_of(part: NamedStep) -> Iterator[Need]:
+    """Yield what a step needs; nothing for a step without effects."""
     if isinstance(part, Remember):
-        return Need(WRITE)
-    if isinstance(part, Recall):
-        return Need(READ)
+        yield Need(WRITE)
+    if isinstance(part, Recall) or (isinstance(part, Ask) and part.memory is not None):
+        yield Need(READ)
     if isinstance(part, Ask):
-        return Need(MODEL) if part.machine is None else Need(CALL, part.machine.text)
-    return None
+        yield Need(MODEL) if part.machine is None else Need(CALL, part.machine.text)
 
 
 class Permissions(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from memoranda.lang.document import Raw
 from memoranda.mashin import keywords
 from memoranda.mashin.document import (
     Ask,
+    AskMemory,
     Block,
     Branch,
     Compute,
@@ -351,7 +352,7 @@ def _run(reader: Reader, line: Line, cursor: Cursor) -> Item | None:
     return RunFlow(flow=name, jump=word == "goto", span=line.span)
 
 
-_WITH = ("role", "task", "tools", "temperature", "max_tokens")
+_WITH = ("role", "task", "memory", "tools", "temperature", "max_tokens")
 _WHO = {"using": "using", "from": "machine", "of": "machine"}
 
 
@@ -364,6 +365,9 @@ def read_ask(reader: Reader, line: Line, cursor: Cursor) -> Ask | None:
     inputs: dict[str, Config] = {}
     for child in line.children:
         _item(reader, child, given, inputs)
+    if "memory" in given:
+        query: Raw | None = given["memory"] or given.get("task")
+        given["memory"] = AskMemory(name=Raw(f"{name.text}.memory", span=name.span), query=query, span=line.span)
     return Ask(name=name, inputs=tuple(inputs.values()), span=line.span, **given)
 
 
@@ -445,7 +449,7 @@ def _with(reader: Reader, line: Line, cursor: Cursor, given: dict[str, Any]) -> 
         return
     cursor.mark(":")
     value = cursor.expression()
-    if value is None:
+    if value is None and word.text != "memory":
         message = f"the value of `with {word.text}` is missing"
         reader.diagnostics.error("missing", message, line.head, hint=f"with {word.text} …")
     elif word.text in given:

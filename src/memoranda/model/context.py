@@ -14,8 +14,8 @@ from memoranda.model.scope import Scope
 
 ContextKind = Kind | Literal["core"]
 Why = Literal["budget", "duplicate", "origin", "limit", "denied"]
-"""Why something was left out: there was no room for it, something that says the same is included, a third of the
-context comes from its origin already, there are enough matches, or the caller may not read it."""
+"""Why something was left out: there was no room for it, something that says the same is included, its origin has its
+third of the context already, there are enough matches, or the caller may not read it."""
 
 
 class ContextItem(Result, frozen=True, kw_only=True):

@@ -260,7 +260,7 @@ class Recalled(Result, frozen=True, kw_only=True):
     results: list[Match]
     count: int
     known: bool = True
-    """False if the collection that was asked for does not exist."""
+    """False if nothing was ever remembered in the collection that was asked for, in this scope."""
     hint: str = ""
     """What to do if it does not."""
 

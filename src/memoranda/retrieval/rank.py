@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -73,43 +74,56 @@ class PreparedQuery(msgspec.Struct, frozen=True):
     weights: tuple[float, ...]
     text: str
     """The text without very frequent words, for an embedder that reads whole texts."""
+    copies_once: bool = False
+    """Whether texts with the same words are counted once."""
 
 
-def prepare(index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid") -> PreparedQuery:
-    """Prepare a query for an index at a time in microseconds, as far as ranking in this mode needs it."""
+def prepare(
+    index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid", copies_once: bool = False
+) -> PreparedQuery:
+    """Prepare a query for an index at a time in microseconds, as far as ranking in this mode needs it.
+
+    With `copies_once`, a thousand entries with the same words make these words no more frequent than one of them does.
+    """
     with index.lock:
         index.expire(now)
         # "" matches words as written: actors are searched by their unstemmed names.
         query = read_query(text, (*index.languages, ""), words_only=mode != "hybrid")
-        entries = len(index)
-        stop_weight = idf(_STOP_WORD_SHARE * entries, entries)
-        weight_of: dict[tuple[str, ...], float] = {}
-        terms: list[Term] = []
+        terms: dict[tuple[str, ...], Term] = {}
         corrected: dict[str, str] = {}
-        words: list[str] = []
-        weights: list[float] = []
-        frequent: list[str] = []
         for word in query.words:
-            words.append(word.text)
-            if word.stop:
-                weights.append(stop_weight)
+            if word.stop or word.stems in terms:
                 continue
-            weight = weight_of.get(word.stems)
-            if weight is None:
-                term = Term(word.text, word.stems)
-                frequency = index.find(term.stems).size
-                if not frequency and (found := index.correction(word.stems[0], _correct)) is not None:
-                    corrected[word.text] = found
-                    term = Term(word.text, (found,), _CORRECTION_WEIGHT)
-                    frequency = index.find(term.stems).size
-                terms.append(term)
-                weight = weight_of[word.stems] = idf(frequency, entries) * term.trust
-                if frequency > _TOO_FREQUENT * entries:
-                    frequent.append(word.text)
-            weights.append(weight)
+            term = Term(word.text, word.stems)
+            if not index.find(term.stems).size and (found := index.correction(word.stems[0], _correct)) is not None:
+                corrected[word.text] = found
+                term = Term(word.text, (found,), _CORRECTION_WEIGHT)
+            terms[word.stems] = term
+        distinct = tuple(terms.values())
+        postings = [index.find(term.stems) for term in distinct]
+        frequencies, entries = _frequencies(index, postings, copies_once=copies_once)
+        counted = list(zip(distinct, frequencies, strict=True))
+        weight_of = {
+            stems: idf(frequency, entries) * term.trust for stems, (term, frequency) in zip(terms, counted, strict=True)
+        }
+        stop_weight = idf(_STOP_WORD_SHARE * entries, entries)
+        weights = [stop_weight if word.stop else weight_of[word.stems] for word in query.words]
+        frequent = [term.word for term, frequency in counted if frequency > _TOO_FREQUENT * entries]
         # A query of frequent words only is left as it is: better than an empty one.
-        shortened = _without(text, frequent) if len(frequent) < len(terms) else text
-        return PreparedQuery(query, tuple(terms), corrected, tuple(words), tuple(weights), shortened)
+        shortened = _without(text, frequent) if len(frequent) < len(distinct) else text
+        words = tuple([word.text for word in query.words])
+        return PreparedQuery(query, distinct, corrected, words, tuple(weights), shortened, copies_once)
+
+
+def _frequencies(index: ShelfIndex, found: Sequence[TermPostings], *, copies_once: bool) -> tuple[list[int], int]:
+    """Return how many entries contain each of some terms, and how many entries there are."""
+    sizes = [one.size for one in found]
+    if not copies_once:
+        return sizes, len(index)
+    frequencies = [index.frequency(one) for one in found]
+    # Only copies with a word of the query change its weights.
+    copies = max([size - one for size, one in zip(sizes, frequencies, strict=True)], default=0)
+    return frequencies, len(index) - copies
 
 
 def embed_query(embedder: Embedder, prepared: PreparedQuery) -> Vectors:
@@ -208,12 +222,16 @@ def rank(
     outdated: Allowed | None = None,
     threshold: float = 0.0,
     expand: int = 0,
+    most_alike: int | None = None,
 ) -> list[Ranked]:
     """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
     Only entries that match the filter and are allowed are returned, but others lend them context. Those that are
     outdated come after what is true now. Without a vector, meaning is not compared. The mode `semantic` compares
     nothing else; `keyword` returns only entries that contain a word of the query.
+
+    At most `most_alike` come from one source, as far as sources were noted, and as many of one source say the same in
+    the same words.
     """
     with index.lock:
         index.expire(now)
@@ -224,7 +242,7 @@ def rank(
             order = _by_vector(index, vector, eligible, limit, calibration)
         else:
             old = None if outdated is None else outdated(index.sequence)
-            order = _by_parts(index, prepared, vector, eligible, old, limit, calibration, mode, threshold)
+            order = _by_parts(index, prepared, vector, eligible, old, limit, calibration, mode, threshold, most_alike)
         sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
         for row, why in order:
@@ -277,8 +295,9 @@ def _by_parts(
     calibration: Calibration,
     mode: Mode,
     threshold: float,
+    most_alike: int | None,
 ) -> _Order:
-    coverage = cover(index, prepared.terms)
+    coverage = cover(index, prepared.terms, copies_once=prepared.copies_once)
     lexical = coverage.lexical
     parts, cosines = ([], None) if mode == "keyword" else _other_parts(index, prepared, vector)
     if outdated is not None:
@@ -286,8 +305,10 @@ def _by_parts(
     if mode == "keyword":
         matches = lexical > 0
         eligible = matches if eligible is None else eligible & matches
-    # Neighbours count whether they are eligible or not; from here on only eligible rows do.
-    found = None if eligible is None else eligible.nonzero()[0]
+    # Neighbours count whether they are eligible or not; from here on only eligible rows do. If they are most of all
+    # rows, it is quicker to leave the others out at the end: what is known of terms is cached for all rows.
+    few = eligible is not None and 2 * np.count_nonzero(eligible) < len(eligible)
+    found = eligible.nonzero()[0] if eligible is not None and few else None
     whole = coverage.whole(index, found)
     if found is not None:
         lexical = lexical.take(found)
@@ -300,7 +321,10 @@ def _by_parts(
         # Those below it leave their places to others.
         relevances = lexical if cosines is None else combine(relevance(cosines, calibration), lexical)
         totals[relevances < threshold] = -np.inf
-    best = _best(totals, limit)
+    if eligible is not None and not few:
+        totals[~eligible] = -np.inf
+    best = _best(totals, limit) if most_alike is None else _best_of_many(index, totals, found, limit, most_alike)
+    best = best[totals.take(best) > -np.inf]
     if not len(best):
         return []
     near, lexical = None, lexical.take(best)
@@ -369,6 +393,45 @@ def _best(totals: Numbers, limit: int) -> Places:
         return (-totals.round(_DIGITS)).argsort(kind="stable")
     leading = (totals >= kth_bound(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
     return leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
+
+
+def _best_of_many(index: ShelfIndex, totals: Numbers, rows: Places | None, limit: int, most: int) -> Places:
+    """Return the places of the highest totals, at most `most` of one source and `most` copies of one text.
+
+    What says the same has the same words and source. A text with other words between ("is not") has the same here, so
+    several of them are returned; but a text of another source is never left out for it, nor one whose source was not
+    noted.
+    """
+    source, likeness = index.source, index.likeness
+    if rows is not None:
+        source, likeness = source.take(rows), likeness.take(rows)
+    left, chosen = totals, list[int]()
+    of_source, of_text = Counter[int](), Counter[tuple[int, int]]()
+    while True:
+        best = _best(left, 2 * limit)
+        best = best[left.take(best) > -np.inf]
+        for place, origin, words in zip(
+            best.tolist(), source.take(best).tolist(), likeness.take(best).tolist(), strict=True
+        ):
+            if origin >= 0 and (
+                (origin and of_source[origin] == most) or (words & 1 and of_text[origin, words] == most)
+            ):
+                continue
+            chosen.append(place)
+            of_source[origin] += 1
+            of_text[origin, words] += 1
+            if len(chosen) == limit:
+                return np.array(chosen, np.intp)
+        if not len(best):
+            return np.array(chosen, np.intp)
+        # Others are hidden behind those of which there are enough.
+        left = left.copy() if left is totals else left
+        left[best] = -np.inf
+        enough = [origin for origin, count in of_source.items() if origin > 0 and count == most]
+        left[np.isin(source, enough)] = -np.inf
+        for (origin, words), count in of_text.items():
+            if words & 1 and origin >= 0 and count == most:
+                left[(likeness == words) & (source == origin)] = -np.inf
 
 
 def _explanations(whole: Numbers, own: list[float], others: Numbers) -> list[list[float]]:
@@ -513,12 +576,12 @@ class Coverage(NamedTuple):
         return own, words
 
 
-def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
+def cover(index: ShelfIndex, terms: Sequence[Term], *, copies_once: bool = False) -> Coverage:
     """Return how much of these terms the rows of an index cover."""
-    entries = len(index)
     found = [index.find(term.stems) for term in terms]
     sizes = [one.size for one in found]
-    weights = [idf(size, entries) * term.trust for size, term in zip(sizes, terms, strict=True)]
+    frequencies, entries = _frequencies(index, found, copies_once=copies_once)
+    weights = [idf(frequency, entries) * term.trust for frequency, term in zip(frequencies, terms, strict=True)]
     missing = sum([weight for weight, size in zip(weights, sizes, strict=True) if not size])
     used = [place for place, size in enumerate(sizes) if size]
     if len(used) > _MOST_TERMS:

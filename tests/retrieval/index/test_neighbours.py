@@ -111,3 +111,28 @@ def test_entries_that_are_all_the_same_have_a_trust() -> None:
     threads = Threads(16)
     threads.add([("", None)] * 50, vectors)
     assert 0 <= threads.trust()[0] <= 1
+
+
+@pytest.mark.parametrize("portion", [1, 100])
+def test_a_row_that_is_alone_has_no_sum_of_its_own(portion: int) -> None:
+    vectors = _topics(300)
+    alone, together = Threads(16), Threads(16)
+    for start in range(0, 100, portion):
+        alone.add([(f"fact {place}", None) for place in range(start, start + portion)], vectors)
+        together.add([("facts", f"fact {place}") for place in range(start, start + portion)], vectors)
+    assert alone.nbytes == together.nbytes - 8 * 16
+    alone.add([(f"fact {place}", None) for place in range(100)], vectors)
+    together.add([("facts", f"fact {place}") for place in range(100)], vectors)
+    assert alone.nbytes == together.nbytes + 99 * 8 * 16, "two rows are compared with each other"
+
+
+def test_what_was_alone_is_trusted_like_any_other_once_more_rows_come() -> None:
+    vectors = _topics(60)
+    slowly, at_once = Threads(16), Threads(16)
+    for _ in range(60):
+        slowly.add([("", None)], vectors)
+    at_once.add([("", None)] * 60, vectors)
+    assert slowly.trust() == pytest.approx(at_once.trust())
+    slowly.remove(range(60), vectors)
+    slowly.add([("", None)] * 60, np.concatenate((vectors, vectors)))
+    assert slowly.trust() == pytest.approx(at_once.trust())

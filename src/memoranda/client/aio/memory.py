@@ -734,9 +734,14 @@ class AsyncCollectionCalls(AsyncCalls):
         query = parameters(collection=collection, prefix=prefix or None, scope=scope)
         return (await self._call(Namespaces, "GET", "namespaces", query=query, repeatable=True)).namespaces
 
-    async def list(self, *, prefix: str = "", limit: int | None = None) -> builtins.list[Holding]:
-        """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
-        query = parameters(prefix=prefix or None)
+    async def list(
+        self, *, prefix: str = "", limit: int | None = None, scope: str | None = None
+    ) -> builtins.list[Holding]:
+        """Return the collections with entries of the user, by name; for an administrator, those of the tenant.
+
+        With a scope, those with entries in it.
+        """
+        query = parameters(prefix=prefix or None, scope=scope)
         return await self._collect(Collections, lambda page: page.collections, limit, "collections", query=query)
 
     async def delete(self, collection: str) -> int:

@@ -727,9 +727,12 @@ class CollectionCalls(Calls):
         query = parameters(collection=collection, prefix=prefix or None, scope=scope)
         return (self._call(Namespaces, "GET", "namespaces", query=query, repeatable=True)).namespaces
 
-    def list(self, *, prefix: str = "", limit: int | None = None) -> builtins.list[Holding]:
-        """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
-        query = parameters(prefix=prefix or None)
+    def list(self, *, prefix: str = "", limit: int | None = None, scope: str | None = None) -> builtins.list[Holding]:
+        """Return the collections with entries of the user, by name; for an administrator, those of the tenant.
+
+        With a scope, those with entries in it.
+        """
+        query = parameters(prefix=prefix or None, scope=scope)
         return self._collect(Collections, lambda page: page.collections, limit, "collections", query=query)
 
     def delete(self, collection: str) -> int:

@@ -15,7 +15,7 @@ from memoranda.mashin.expression.operators import is_whole
 from memoranda.mashin.keywords import BACKOFFS
 from memoranda.mashin.runtime.effects import values_of
 from memoranda.mashin.runtime.execution import Execution, Jumped, Visit, failure_of, step_failed
-from memoranda.mashin.runtime.steps import ask, recall, remember, wait_for
+from memoranda.mashin.runtime.steps import ask, read_memory, recall, remember, wait_for
 from memoranda.model.value import encode_checked
 from memoranda.runs import outcome
 from memoranda.runs.outcome import Failure, Outcome, Paused, StepFailed
@@ -163,13 +163,13 @@ def _run_item(execution: Execution, item: document.Item) -> Any:
 # steps
 
 
-def _run_step(execution: Execution, step: document.NamedStep) -> Any:
+def _run_step(execution: Execution, step: document.NamedStep | document.AskMemory) -> Any:
     """Run one step: its value is stored under its name, and its event is noted."""
     with execution.recorder.step(step.name.text, type_of(step)) as record:
         return _run_recorded(execution, step, record)
 
 
-def _run_recorded(execution: Execution, step: document.NamedStep, record: OpenStep) -> Any:
+def _run_recorded(execution: Execution, step: document.NamedStep | document.AskMemory, record: OpenStep) -> Any:
     name = step.name.text
     execution.spending.step(name)
     visit = execution.enter(name)
@@ -221,18 +221,18 @@ def _failure_of(error: MemorandaError | RecursionError, step: str) -> Failure:
     return Failure(type="runtime", message="the steps are nested too deeply", step=step, details=details)
 
 
-def _note_failure(visit: Visit, step: document.NamedStep, failure: Failure) -> None:
+def _note_failure(visit: Visit, step: document.NamedStep | document.AskMemory, failure: Failure) -> None:
     visit.about["error"] = failure.type
     _note_step(visit, step)
 
 
-def _note_step(visit: Visit, step: document.NamedStep, *, payload: bytes | None = None) -> None:
+def _note_step(visit: Visit, step: document.NamedStep | document.AskMemory, *, payload: bytes | None = None) -> None:
     detail = {"type": type_of(step), "mode": visit.execution.mode, **visit.about}
     visit.execution.recorder.note("step_record", visit.step, payload=payload, detail=detail)
     visit.noted = True
 
 
-def type_of(step: document.NamedStep) -> str:
+def type_of(step: document.NamedStep | document.AskMemory) -> str:
     """Return the type of a step, as the ledger names it."""
     return "call" if isinstance(step, document.Ask) and step.machine is not None else _TYPES[type(step)]
 
@@ -242,6 +242,12 @@ def _payload(visit: Visit, value: Any) -> bytes:
         return visit.payload(value)
     except (OverflowError, ValueError, TypeError) as error:
         raise step_failed("runtime", f"the value cannot be stored: {error}", visit.step) from error
+
+
+def _ask(visit: Visit, step: document.Ask) -> Any:
+    """Ask a model or a machine. What a model is told of memory is read first, as a step of its own."""
+    told = "" if step.memory is None else _run_step(visit.execution, step.memory)["text"]
+    return ask(visit, step, told)
 
 
 def _decide(visit: Visit, step: document.Decide) -> Any:
@@ -261,19 +267,21 @@ def _run_branch(visit: Visit, step: document.Decide, name: str, body: Block) -> 
     return _run_block(visit.execution, body)
 
 
-_TYPES: dict[type[document.NamedStep], str] = {
+_TYPES: dict[type[document.NamedStep | document.AskMemory], str] = {
     document.Compute: "compute",
     document.Decide: "decide",
     document.Ask: "reason",
+    document.AskMemory: "memory",
     document.Remember: "memory",
     document.Recall: "memory",
     document.WaitFor: "control",
 }
 """The type of each kind of step in the ledger; an `ask` of a machine is a `call`."""
-_STEPS: dict[type[document.NamedStep], Callable[[Visit, Any], Any]] = {
+_STEPS: dict[type[document.NamedStep | document.AskMemory], Callable[[Visit, Any], Any]] = {
     document.Compute: Visit.value,
     document.Decide: _decide,
-    document.Ask: ask,
+    document.Ask: _ask,
+    document.AskMemory: read_memory,
     document.Remember: remember,
     document.Recall: recall,
     document.WaitFor: wait_for,

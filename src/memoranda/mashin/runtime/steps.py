@@ -12,12 +12,13 @@ import msgspec
 from memoranda.agent import models
 from memoranda.agent.conversation import CallTool, Conversation, ToolFailed
 from memoranda.agent.models import Model, Said, ToolSpec
+from memoranda.api.context import remembered_context, told_text
 from memoranda.engine import entries
 from memoranda.engine import recall as engine_recall
 from memoranda.errors import Denied, Hint, MemorandaError, ModelFailed, NotFound, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.mashin.contracts import Contract
-from memoranda.mashin.document import Ask, Recall, Remember, WaitFor, flow_named, value_of
+from memoranda.mashin.document import Ask, AskMemory, Recall, Remember, WaitFor, flow_named, value_of
 from memoranda.mashin.expression.operators import is_number, text_of
 from memoranda.mashin.permissions import CALL, MODEL, READ, WRITE, Need
 from memoranda.mashin.runtime.effects import (
@@ -117,14 +118,16 @@ def converse(
     )
 
 
-def ask(visit: Visit, step: Ask) -> Any:
-    """Ask a model or another machine."""
-    return _ask_model(visit, step) if step.machine is None else _call_machine(visit, step, step.machine.text)
+def ask(visit: Visit, step: Ask, told: str = "") -> Any:
+    """Ask a model, which may be told what is remembered, or another machine."""
+    return _ask_model(visit, step, told) if step.machine is None else _call_machine(visit, step, step.machine.text)
 
 
-def _ask_model(visit: Visit, step: Ask) -> Any:
+def _ask_model(visit: Visit, step: Ask, told: str) -> Any:
     words = {word: visit.value(raw) for word in _WORDS if (raw := getattr(step, word)) is not None}
     sends = {"role": text_of(words["role"]) if "role" in words else "", "task": text_of(words.get("task"))}
+    if told:
+        sends["memory"] = told
     names = _tool_names(words.get("tools"))
     temperature, max_tokens = words.get("temperature"), as_integer(words.get("max_tokens"))
     if temperature is not None and not (is_number(temperature) and temperature >= 0):
@@ -144,7 +147,7 @@ def _ask_model(visit: Visit, step: Ask) -> Any:
     def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
         model = resources.model(named)
         question = Question(
-            role=sent["role"],
+            role="\n\n".join(filter(None, (sent["role"], sent.get("memory")))),
             task=sent["task"],
             contract=contract,
             tools=tuple(_tool(resources, name) for name in names),
@@ -175,6 +178,29 @@ def _ask_model(visit: Visit, step: Ask) -> Any:
             perform=perform,
             in_tests=lambda _: _default_assumption(visit, step),
             returns=contract,
+        ),
+    )
+
+
+def read_memory(visit: Visit, step: AskMemory) -> Any:
+    """Return what a model should be told of what is remembered, as text for its prompt."""
+    query = "" if step.query is None else text_of(visit.value(step.query))
+
+    def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
+        _require_no_other_approval(resources, engine_recall.RecallAll(scope=resources.scope, query=""))
+        context = remembered_context(resources.memory, resources.scope, sent["query"], must=True)
+        refs = [item.ref for item in context.items]
+        return EffectResult({"text": told_text(context), "count": len(refs)}, {"ids": refs, "count": len(refs)})
+
+    return carry_out(
+        visit,
+        StepEffect(
+            need=Need(READ),
+            spends=None,
+            sends={"query": query},
+            about={"effect": "context"},
+            perform=perform,
+            in_tests=lambda _: {"text": "", "count": 0},
         ),
     )
 
@@ -410,7 +436,9 @@ def _place(resources: Resources, given: dict[str, Any]) -> Scope:
     return Scope.named(given["scope"], tenant=resources.scope.tenant) if "scope" in given else resources.scope
 
 
-def _require_no_other_approval(resources: Resources, wanted: entries.Remember | engine_recall.Recall) -> None:
+def _require_no_other_approval(
+    resources: Resources, wanted: entries.Remember | engine_recall.Recall | engine_recall.RecallAll
+) -> None:
     """Refuse what another policy holds for approval: it would happen after this run has ended."""
     if resources.memory.level(wanted) == "approve":
         raise Denied(

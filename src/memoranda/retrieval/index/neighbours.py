@@ -6,6 +6,7 @@ is measured for each namespace: neighbours that are no more similar than any two
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -81,7 +82,8 @@ class Threads:
     def nbytes(self) -> int:
         """Approximate size in bytes."""
         rows = self._previous.nbytes + self._next.nbytes + self._thread.nbytes
-        return rows + len(self._last) * 150 + len(self._groups) * 8 * self._dimension
+        sums = sum(cohesion.total is not None for cohesion in self._cohesion)
+        return rows + len(self._last) * 150 + sums * 8 * self._dimension
 
     def trust(self) -> NDArray[np.float32]:
         """Return for each thread the trust in its neighbours, from 0 to 1."""
@@ -108,8 +110,7 @@ class Threads:
             following = self.next
             for row, (thread, previous) in enumerate(zip(threads, before, strict=True), start=first):
                 cohesion = self._cohesion[self._group[thread]]
-                cohesion.count += 1
-                cohesion.total += matrix[row]
+                cohesion.add(1, matrix[row], None if previous == NO_ROW else matrix[previous])
                 if previous != NO_ROW:
                     following[previous] = row
                     cohesion.join(matrix[previous], matrix[row])
@@ -125,11 +126,14 @@ class Threads:
         of_rows: list[int] = [self._group[thread] for thread in self.thread[first:].tolist()]
         groups = np.array(of_rows)
         alike = np.where(linked, _alike(matrix, first, previous), 0)
-        for group in set(of_rows):
-            members = groups == group
+        for group, size in Counter(of_rows).items():
             cohesion = self._cohesion[group]
-            cohesion.count += int(members.sum())
-            cohesion.total += _total(matrix, rows[members])
+            if size == 1 and not cohesion.count and cohesion.total is None:
+                cohesion.count = 1  # it is alone, as facts are
+                continue
+            members = groups == group
+            before = int(previous[members.argmax()])
+            cohesion.add(size, _total(matrix, rows[members]), None if before == NO_ROW else matrix[before])
             cohesion.links += int((members & linked).sum())
             cohesion.alike += float(alike[members].sum(dtype=np.float64))
 
@@ -141,8 +145,7 @@ class Threads:
             before, after = int(previous[row]), int(following[row])
             cohesion = self._cohesion[self._group[thread]]
             vector = matrix[row]
-            cohesion.count -= 1
-            cohesion.total -= vector
+            cohesion.remove(vector)
             if before != NO_ROW:
                 following[before] = after
                 cohesion.cut(vector, matrix[before])
@@ -190,7 +193,7 @@ class Threads:
             named = (key[0], key[1] is not None)
             group = self._groups.setdefault(named, len(self._groups))
             if group == len(self._cohesion):
-                self._cohesion.append(_Cohesion(self._dimension))
+                self._cohesion.append(_Cohesion(np.zeros(self._dimension) if named[1] else None))
             self._group.append(group)
         return number
 
@@ -200,11 +203,25 @@ class _Cohesion:
 
     __slots__ = ("alike", "count", "links", "total")
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, total: NDArray[np.float64] | None) -> None:
         self.count = 0
-        self.total: NDArray[np.float64] = np.zeros(dimension)
+        self.total = total
+        """The sum of all vectors. None for a single thread of one row, such as a fact: there are thousands of them."""
         self.links = 0
         self.alike = 0.0
+
+    def add(self, count: int, total: NDArray[Any], before: NDArray[np.float32] | None) -> None:
+        """Add rows by the sum of their vectors; `before` is the vector of the row before the first, if there is one."""
+        self.count += count
+        if self.total is None and self.count > 1:
+            self.total = np.zeros(len(total)) if before is None else before.astype(np.float64)
+        if self.total is not None:
+            self.total += total
+
+    def remove(self, vector: NDArray[np.float32]) -> None:
+        self.count -= 1
+        if self.total is not None:
+            self.total -= vector
 
     def join(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> None:
         self.links += 1
@@ -216,7 +233,7 @@ class _Cohesion:
 
     def trust(self, at_first: float) -> float:
         """Return the trust in neighbours: the initial trust, until enough links were seen."""
-        if not self.links:
+        if not self.links or self.total is None:
             return at_first
         measured = 0.0
         # The mean cosine of all pairs follows from the length of the sum, without comparing pairs.

@@ -256,13 +256,15 @@ class TermPostings:
     Valid for one state of the index, and discarded with it.
     """
 
-    __slots__ = ("_by_row", "evidence", "line", "postings", "size")
+    __slots__ = ("_by_row", "evidence", "frequency", "line", "postings", "size")
 
     def __init__(self, postings: NDArray[np.uint64]) -> None:
         """Take the postings; the rest is computed by rankings."""
         self.postings = postings
         self.size = len(postings)
         """Number of entries that contain the term."""
+        self.frequency: int | None = None
+        """The same, texts with the same words counted once."""
         self.evidence: Evidence | None = None
         self.line: Numbers | None = None
         """By row of the index: 1 + the evidence for the term in the row and its neighbours."""

@@ -7,6 +7,7 @@ arrival; a removed or expired row lends nothing to others, and is dropped when t
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -28,6 +29,9 @@ from memoranda.retrieval.index.vectors import PrunedTable
 
 Rows = NDArray[np.intp]
 
+NO_SOURCE = -1
+"""In place of a source that was not noted."""
+
 _NEVER = np.iinfo(np.int64).max
 # Removed rows are dropped once there are this many, and more than the rows that are left.
 _WORTH_DROPPING = 256
@@ -38,7 +42,12 @@ _CACHED_PER_ROW, _CACHED_IN_ADDITION, _COST_OF_A_TERM = 8, 65_536, 32
 _ROUNDING = 1e-3
 # Rows that are added together: few enough that intermediate results stay in the processor's cache.
 _PORTION = 1_024
-_BYTES_OF_AN_OBJECT = 48
+_BYTES_OF_AN_OBJECT, _BYTES_OF_A_LIKENESS = 48, 92
+# Texts with fewer words ("thanks a lot") are said again without being copies.
+_SHORTEST_COPY = 4
+# How many other words there are for each number, if texts that differ in their numbers alone say the same.
+_WORDS_PER_NUMBER = 6
+_DIGIT = re.compile(r"\d")
 
 
 class ShelfIndex:
@@ -58,6 +67,13 @@ class ShelfIndex:
         self._distinct = GrowingArray(np.int64)
         self._features = GrowingArray(np.uint8)
         self._names = GrowingArray(np.int32)
+        self._sources: dict[str | None, int] = {None: 0}
+        self._source = GrowingArray(np.int32)
+        self._likeness = GrowingArray(np.int64)
+        self._rows_alike: dict[int, int] = {}
+        """How many rows have the same words, by their likeness."""
+        self._copies = GrowingArray(np.bool_)
+        """Whether an earlier row has the same words."""
         self._columns = Columns()
         self._unread: list[bytes] = []
         """The metadata of the last rows, which no filter has needed yet."""
@@ -101,7 +117,8 @@ class ShelfIndex:
         with self.lock:
             parts = (self.postings, self.threads, self.fields, self._columns, self.vectors, *self._by_row())
             context = 0 if self._context is None else self._context.nbytes
-            return sum(part.nbytes for part in parts) + context + self._unread_bytes + self._cached * 8
+            likeness = len(self._rows_alike) * _BYTES_OF_A_LIKENESS
+            return sum(part.nbytes for part in parts) + context + likeness + self._unread_bytes + self._cached * 8
 
     def sequences(self) -> NDArray[np.int64]:
         """Return the sequence numbers of the entries, in ascending order."""
@@ -126,11 +143,15 @@ class ShelfIndex:
         with self.lock:
             asked = np.array(sorted(set(sequences)), np.int64)
             self._lapsed.difference_update(asked.tolist())
-            held = self._sequence.rows
-            places = np.searchsorted(held, asked)
-            places = places[places < len(held)]
-            asked = asked[: len(places)]
-            self._drop(places[(held[places] == asked) & self._present.rows[places]])
+            places, _ = self._places(asked)
+            self._drop(places[self._present.rows[places]])
+
+    def _places(self, sequences: NDArray[np.int64]) -> tuple[Rows, NDArray[np.bool_]]:
+        """Return the rows of entries by sequence number, and which of these have a row."""
+        held = self._sequence.rows
+        places = np.searchsorted(held, sequences)
+        found = held.take(places, mode="clip") == sequences if len(held) else np.zeros(len(sequences), np.bool_)
+        return places[found], found
 
     def expire(self, now: int) -> None:
         """Remove the entries that have expired at a time in microseconds, which never goes back."""
@@ -192,6 +213,42 @@ class ShelfIndex:
         return self._names.rows
 
     @property
+    def source(self) -> NDArray[np.int32]:
+        """The number of the source that each row came from: 0 for none, NO_SOURCE if it was not noted."""
+        return self._source.rows
+
+    def note_sources(self, sequences: Iterable[int], sources: Iterable[str | None]) -> None:
+        """Note where entries came from, by sequence number; those that are not here are ignored."""
+        with self.lock:
+            numbers = [self._sources.setdefault(source, len(self._sources)) for source in sources]
+            places, found = self._places(np.fromiter(sequences, np.int64))
+            self._source.rows[places] = np.array(numbers, np.int32)[found]
+
+    def sources_of(self, sequences: Iterable[int]) -> list[int]:
+        """Return the number of the source of each of these entries; 0 for one that is not here."""
+        with self.lock:
+            places, found = self._places(np.fromiter(sequences, np.int64))
+            numbers = np.zeros(len(found), np.int32)
+            numbers[found] = self._source.rows[places]
+            return numbers.tolist()
+
+    @property
+    def likeness(self) -> NDArray[np.int64]:
+        """A number that rows with the same words have in common, whatever numbers are in them; 0 for short texts.
+
+        It is odd if these numbers are so few among the words that the texts say the same.
+        """
+        return self._likeness.rows
+
+    def frequency(self, found: TermPostings) -> int:
+        """Return how many entries contain a term, texts with the same words counted once."""
+        if found.frequency is None:
+            rows = unpack_postings(found.postings)[0] if found.evidence is None else found.evidence.rows
+            copies = np.count_nonzero(self._copies.rows.take(rows))
+            found.frequency = max(found.size - int(copies), min(found.size, 1))
+        return found.frequency
+
+    @property
     def context(self) -> Context:
         """What rows lend each other, as of the last change."""
         if self._context is None:
@@ -242,6 +299,9 @@ class ShelfIndex:
             self._features,
             self._names,
             self._language_of,
+            self._source,
+            self._likeness,
+            self._copies,
         )
 
     def _add(self, new: list[Indexed]) -> None:
@@ -269,6 +329,8 @@ class ShelfIndex:
         self._features.extend([text.features for text in texts])
         self._names.extend([text.names for text in texts])
         self._add_languages(languages)
+        self._source.extend(np.full(len(new), NO_SOURCE))
+        self._add_likeness(texts)
         self._count += len(new)
         self._newest = new[-1].sequence
         self._next_expiry = min(self._next_expiry, min(expiries))
@@ -292,10 +354,33 @@ class ShelfIndex:
             self._language_counts[number] += rows
         self._language_of.extend(list(map(self._languages.__getitem__, languages)))
 
+    def _add_likeness(self, texts: list[Analysis]) -> None:
+        likeness = list(map(_likeness, texts))
+        self._likeness.extend(likeness)
+        copies: list[bool] = []
+        for words in likeness:
+            alike = self._rows_alike.get(words, 0) if words else 0
+            copies.append(alike > 0)
+            if words:
+                self._rows_alike[words] = alike + 1
+        self._copies.extend(copies)
+
+    def _drop_likeness(self, rows: Rows) -> None:
+        """Count rows that were removed no longer; another row takes the place of one that had copies."""
+        likeness, copies = self.likeness, self._copies.rows
+        for words in likeness[rows].tolist():
+            if words:
+                self._rows_alike[words] -= 1
+                if not self._rows_alike[words]:
+                    del self._rows_alike[words]
+        for words in set[int](likeness[rows[~copies[rows]]].tolist()) & self._rows_alike.keys():
+            copies[np.argmax((likeness == words) & self._present.rows)] = False
+
     def _drop(self, rows: Rows) -> None:
         if not len(rows):
             return
         self._present.rows[rows] = False
+        self._drop_likeness(rows)
         self.threads.remove(rows.tolist(), self.vectors.matrix)
         self.fields.remove(rows)
         for number in self._language_of.rows[rows].tolist():
@@ -326,6 +411,17 @@ class ShelfIndex:
         self.vectors.keep(rows)
         for column in self._by_row():
             column.keep(rows)
+
+
+def _likeness(text: Analysis) -> int:
+    """Return the number that a text has in common with those of the same words, as `ShelfIndex.likeness` says."""
+    words, numbers = text.terms.split(" "), 0
+    if _DIGIT.search(text.terms):
+        numbers = sum([word.isalnum() and not word.isalpha() for word in words])
+        words = [word for word in words if not _DIGIT.search(word)]
+    if len(words) < _SHORTEST_COPY:
+        return 0
+    return hash(frozenset(words)) & ~1 | (numbers * _WORDS_PER_NUMBER <= len(words))
 
 
 def _words_of(new: list[Indexed]) -> list[Analysis]:

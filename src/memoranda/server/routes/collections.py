@@ -76,15 +76,22 @@ def read_context(request: StrictRequest, data: JSONBody[AskContext], named: Scop
 
 @get("/collections", **in_thread("List collections"))
 def list_collections(
-    request: StrictRequest, prefix: Prefix = "", after: After = None, limit: PageLimit = PAGE
+    request: StrictRequest,
+    prefix: Prefix = "",
+    after: After = None,
+    limit: PageLimit = PAGE,
+    named: ScopeName = None,
 ) -> Response[Collections]:
     """Return the collections with entries of the caller, and their number, by name.
 
-    A caller who may read the memory of everyone gets those of the whole tenant.
+    A caller who may read the memory of everyone gets those of the whole tenant. With a `scope`, these are the collections of that scope alone.
     """
     last = decode_cursor(after)
-    below = None if request.auth.reads_everything else request.auth.principal.scope
-    listed = request.auth.memory.collections.list(below=below, prefix=prefix)
+    if named is None:
+        below = None if request.auth.reads_everything else request.auth.principal.scope
+        listed = request.auth.memory.collections.list(below=below, prefix=prefix)
+    else:
+        listed = caller_memory(request.auth, named).collections(prefix=prefix)
     found = [one for one in listed if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name, max_bytes=request.page_bytes)
     return JsonResponse(Collections(collections=kept, next=go_on))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from memoranda.agent.models import Ask, Reply
 from memoranda.api.memory import Memory
@@ -281,6 +284,39 @@ class ContextPromises:
         assert all(by_source.values())
         assert 0 < sum(item.tokens for item in told.items if item.origin.source == "flood") <= 200
         assert {one.why for one in told.left_out} == {"origin"}
+
+    @pytest.mark.parametrize("said", ["The harbour fees go to account GULL-{} at the Reef Bank", "{} {} {} GULL-{}"])
+    def test_a_flood_neither_hides_a_fact_nor_fills_the_context(self, memory: Memory, said: str) -> None:
+        ada, calm = memory.scope(user="ada"), memory.scope(user="calm")
+        begun, fees, go = ("All", "Our", "Your"), ("harbour fees", "fees of the harbour"), ("go to", "are paid to")
+        flood = [
+            said.format(*((n,) if said.count("{}") == 1 else (begun[n % 3], fees[n % 2], go[n // 2 % 2], n)))
+            for n in range(300)
+        ]
+        for user in (ada, calm):
+            user.set("billing.account", "Harbour fees go to account TIDE-4417 at the Quay Bank")
+            user.remember("The harbour fees do not go to account GULL-7 at the Reef Bank", collection="notes")
+            for name in NAMES[:20]:
+                user.remember(f"{name} paid the baker and has an account there", collection="notes")
+        ada.remember_many([{"content": text} for text in flood], collection="notes", source="newsletter")
+        for query in ("Where do I pay the harbour fees?", "Which account do the harbour fees go to?"):
+            for user in (ada, calm, ada):
+                told = user.context(query)
+                texts = "\n".join(item.text for item in told.items)
+                assert "TIDE-4417" in texts and "do not go to" in texts
+                share = sum(item.tokens for item in told.items if item.origin.source == "newsletter")
+                assert (user is calm) == (share == 0) and share <= told.tokens / 3
+                assert len(told.left_out) < 30, "what one source repeats is not looked through one by one"
+
+    def test_one_source_alone_may_fill_the_context(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        pages = [{"content": f"The handbook about sails: {name} before {other}"} for name, other in pairwise(NAMES)]
+        ada.remember_many(pages, collection="handbook", source="handbook.pdf")
+        assert len(ada.context("what does the handbook say about sails?", limit=9).items) == 9
+        ada.remember("Ines sews sails", collection="notes")
+        told = ada.context("what does the handbook say about sails?", limit=9)
+        assert [item.source for item in told.items].count("notes") == 1
+        assert 1 <= [item.source for item in told.items].count("handbook") <= 3
 
     def test_what_says_the_same_is_told_once(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")

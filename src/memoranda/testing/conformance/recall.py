@@ -1010,6 +1010,16 @@ class EntryRulePromises:
         there = ada.recall("boiler", collection="notes")
         assert there.known
         assert len(there) == there.count == len(list(there)) > 0
+        assert ada.recall("boiler", collection="notes", namespace="none").known, "it exists, if nothing is found"
+
+    def test_whether_others_have_a_collection_is_not_said(self, memory: Memory) -> None:
+        _with_notes(memory)
+        bob = memory.scope(user="bob")
+        assert bob.recall("boiler", collection="notes") == bob.recall("boiler", collection="notes", limit=0)
+        other = bob.recall("boiler", collection="never")
+        asked = bob.recall("boiler", collection="notes")
+        assert (asked.known, asked.hint) == (False, other.hint.replace("never", "notes"))
+        assert (bob.collections(), [one.name for one in memory.scope(user="ada").collections()]) == ([], ["notes"])
 
 
 EVERYTHING: tuple[tuple[str, Kind, str], ...] = (
