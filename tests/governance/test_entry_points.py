@@ -74,9 +74,9 @@ MUTATING = {
     "Memory.import_lines": "import",
 }
 
-# Effects that no Python call is named after: a step of `Collections.reembed`, and what machines record of their runs
-# and let wait.
-INNER = {"reembed_entries", "record_run", "hold_step"}
+# Effects that no Python call is named after: a step of `Collections.reembed`, what machines record of their runs and
+# let wait, and what sleep-time memory does with a conversation that is forgotten.
+INNER = {"reembed_entries", "record_run", "hold_step", "unlearn"}
 
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
@@ -251,7 +251,7 @@ forget list_blocks recall_blocks read_collections delete_collection compare_embe
 reembed_entries end_reembedding start_session end_scope read_definitions read_records create_definition
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
-export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
+export import recall_all learn unlearn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_namespaces list_scopes
 """.split()
 

@@ -230,5 +230,5 @@ def test_no_module_takes_another_from_a_package_that_is_being_imported() -> None
     whole = {SOURCE / "abl", SOURCE / "store" / "sqlite"}
     files = [file for file in SOURCE.rglob("*.py") if file.name != "__init__.py" and whole.isdisjoint(file.parents)]
     assert [line for file in files for line in _imports_from_own_package(file, file.read_text())] == []
-    wrong = "from memoranda.sleep import consolidation"
+    wrong = "from memoranda.sleep import jobs"
     assert _imports_from_own_package(SOURCE / "sleep" / "undo.py", wrong) == [f"sleep/undo.py: {wrong}"]

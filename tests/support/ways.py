@@ -446,7 +446,7 @@ def by_sleep(house: House, place: Place, value: Any) -> None:
     extractor = extract_by_rules
     if place.scope == "agent":
         standing = house.at(place).blocks.get(place.block)
-        line = {"text": value[2:], "block": place.block, "scope": "agent", "messages": [1]}
+        line = {"text": value[2:], "block": place.block, "scope": "agent", "messages": [0]}
         line["replaces"] = standing.content.split("\n") if standing else []
         extractor = extract_by_model(Scripted(*[Reply(value={"lines": [line]})] * 3))
     run_sleep_time(house.memory, conversation, user=place.name, extractor=extractor)
