@@ -218,9 +218,15 @@ def test_any_id_of_a_conversation_will_do(memory: Memory, ada: ScopedMemory, clo
     )
 
 
-def test_a_session_has_no_job_and_says_only_why(memory: Memory) -> None:
-    failed = memory.scope(session="s1").learn("I live in Porto.", model=Model(DOWN))
-    assert (failed.pending, failed.retry_at) == ("the model does not answer", None)
+def test_a_session_has_no_job_and_says_what_to_do(memory: Memory) -> None:
+    session = memory.scope(session="s1")
+    failed = session.learn("I live in Porto.", model=Model(DOWN))
+    assert failed.retry_at is None
+    assert failed.pending == (
+        "the model does not answer; the messages are kept: undo this and learn again to read them"
+    )
+    session.undo(failed)
+    assert session.learn("I live in Porto.").added
     assert sleep_jobs(memory) == []
 
 

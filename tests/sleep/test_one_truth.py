@@ -166,6 +166,18 @@ def test_undo_leaves_what_was_learned_since(
     assert (lines(), statements(ada)) == (["- Lives in Faro"], ["Lives in Faro"])
 
 
+def test_what_was_replaced_and_brought_back_can_be_undone(
+    memory: Memory, ada: ScopedMemory, clock: FakeClock, talk: Any, lines: Any
+) -> None:
+    sleep(memory, talk, "I live in Porto.")
+    clock.advance(60)
+    sleep(memory, talk, "I moved to Faro.", "c2")
+    clock.advance(60)
+    ada.undo(ada.learn("I moved to Lagos."))
+    undo(memory, "c2", user="ada")
+    assert (lines(), statements(ada)) == (["- Lives in Porto"], ["Lives in Porto"])
+
+
 def test_undo_brings_back_no_line_whose_statement_was_replaced_since(
     memory: Memory, ada: ScopedMemory, clock: FakeClock, talk: Any, lines: Any
 ) -> None:

@@ -536,7 +536,7 @@ def _note_unread(rows: Transaction, effect: Learn, learned: Learned, call: Call)
 
 def _pending_text(unread: Unread, job: Job | None) -> str:
     if job is None:
-        return unread.error
+        return f"{unread.error}; the messages are kept: undo this and learn again to read them"
     return f"{unread.error}; the messages are kept and read again after {job.due_at:%Y-%m-%d %H:%M} UTC"
 
 

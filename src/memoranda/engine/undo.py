@@ -210,6 +210,8 @@ def _take_back(rows: Transaction, sequences: set[int], call: Call, tenant: str, 
 def _end_new(rows: Transaction, new: Entry, call: Call, partial: bool) -> list[Note]:
     if new.ended_at is not None:
         current = entry_of_key(rows, shelf_of(new), new.chain)
+        if current is not None and current.id == new.id:
+            return [end_entry(rows, current, call.now)]  # it was replaced, and brought back
         if current is None or partial:
             return []  # it was forgotten, or something newer is to stay
         raise _taken(new.ref, current.ref)

@@ -281,7 +281,7 @@ class LearnPromises:
 
     def test_a_learn_is_undone_as_a_whole(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")
-        ada.learn([_say("I live in Porto.", "2019-03-01T10:00:00Z")], conversation="c1")
+        porto = ada.learn([_say("I live in Porto.", "2019-03-01T10:00:00Z")], conversation="c1")
         talk = [_say("I moved to Faro.", "2019-06-01T10:00:00Z"), {"role": "assistant", "content": "Nice!"}]
         moved = ada.learn(talk, conversation="c2")
         restored = ada.undo(moved)
@@ -294,6 +294,9 @@ class LearnPromises:
         again = ada.learn(talk, conversation="c2")
         assert [lesson.verdict for lesson in again.lessons] == ["replaced"]
         assert memory.ledger.verify().ok
+        ada.undo(again)
+        ada.undo(porto)  # which was replaced and brought back, twice
+        assert ada.entries() == []
         turned = [_say("I like olives.", "2019-03-01T10:00:00Z"), _say("I hate olives.", "2019-03-02T10:00:00Z")]
         first = memory.scope(user="bob").learn(turned)
         assert [lesson.verdict for lesson in first.lessons] == ["added", "replaced"]
