@@ -13,9 +13,9 @@ import pytest
 
 import memoranda
 from memoranda.chat.conversation import conversation_scope
+from memoranda.model.job import SLEEP
 from memoranda.model.policy import OWNER, Policy, Rule
 from memoranda.sleep import jobs, run_sleep_time
-from memoranda.sleep.jobs import KIND
 from memoranda.testing.conformance.base import present
 
 KEEPER = {
@@ -396,7 +396,7 @@ def test_blocks_and_jobs_come_in_pages(house: Any) -> None:
     later = house.memory.clock.now() + timedelta(days=1)
     for number in range(101):
         scope = house.memory.scope(user=f"user{number:03}", thread="chat")
-        jobs.enqueue(house.memory, scope.scope, KIND, mark=1, due_at=later)
+        jobs.enqueue(house.memory, scope.scope, SLEEP, mark=1, due_at=later)
         house.memory.scope(user=f"user{number:03}").blocks.update("core", "- Fires pots", expected_updated_at=None)
     visitor = house.visitor()
     for path in ("/blocks", "/sleep"):
@@ -520,21 +520,21 @@ def test_a_conversation_is_read_and_what_it_taught_is_taken_back(house: Any) -> 
     assert "added" in visitor.read("/sleep")
     form = {"user": "ada", "conversation": "tea & cake"}
     assert "Undone" in house.visitor("ada", "member").done("/sleep/undo", **form)
-    assert house.memory.scope(user="ada").blocks.get("core").content == ""
+    assert house.memory.scope(user="ada").blocks.get("core") is None  # as before
     assert visitor.post("/sleep/undo", **form).status_code == 404
 
 
 def test_a_job_that_was_given_up_is_told_and_can_be_tried_again(house: Any) -> None:
     house.talk("ada", "I prefer tea.")
     scope = conversation_scope(house.memory, "ada", "chat")
-    waiting = present(jobs.enqueue(house.memory, scope, KIND, mark=2))
+    waiting = present(jobs.enqueue(house.memory, scope, SLEEP, mark=2))
     job = present(jobs.lease(house.memory, waiting, worker="test"))
     jobs.fail(house.memory, job, ValueError("the kettle is cold"), most_attempts=1)
     visitor = house.visitor()
     assert "could not be consolidated" in visitor.read("")
     assert "the kettle is cold" in visitor.read("/sleep")
-    assert "Retrying now" in visitor.done("/sleep/retry", user="ada", conversation="chat")
-    assert jobs.get_job(house.memory, scope, KIND).state != "dead"
+    assert "Retrying now" in visitor.done("/sleep/retry", scope="user:ada/thread:chat", kind="sleep")
+    assert jobs.get_job(house.memory, scope, SLEEP).state != "dead"
 
 
 def test_what_is_shared_by_all_of_a_tenant_is_a_scope_too(house: Any) -> None:

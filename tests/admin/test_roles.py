@@ -56,7 +56,7 @@ def forms(house: Any) -> dict[str, dict[str, str]]:
         "/collections/forget": {"name": "notes", "scope": "user:ada", "namespace": "", "id": "entry_x"},
         "/approvals": {"approval": "approval_x", "verdict": "approved", "reason": ""},
         "/sleep/undo": talk,
-        "/sleep/retry": talk,
+        "/sleep/retry": {"scope": "user:ada/thread:chat", "kind": "sleep"},
         "/erase": {"user": "ada", "typed": "ada"},
     }
 
@@ -182,7 +182,7 @@ def test_a_key_that_is_narrowed_is_narrowed_here_too(filled: Any) -> None:
     assert page.status_code == 200 and 'action="/admin/facts/delete"' not in page.text
     assert narrowed.get("/ledger").status_code == 403
     least = filled.visitor("ada", "member", allow=("collections.read",)).get("")
-    assert least.status_code == 200 and ">Collections</a>" in least.text and "1</b> collection" in least.text
+    assert least.status_code == 200 and ">Collections</a>" in least.text and "2</b> collections" in least.text
     for section in ("Facts", "Blocks", "Definitions", "Runs", "Ledger"):
         assert f">{section}</a>" not in least.text and f">{section}</a>" in filled.visitor().get("").text
     assert narrowed.post("/facts/one", **forms(filled)["/facts/one"]).status_code == 403

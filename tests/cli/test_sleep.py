@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import memoranda
 from memoranda.chat.conversation import Draft, Usage, read_history
 from memoranda.chat.open_turn import OpenTurn, begin_turn
+from memoranda.model.clock import SystemClock
+from memoranda.testing import FakeClock
 
 
 def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:
@@ -116,6 +119,27 @@ def test_a_failure_leaves_with_one_and_is_shown(cli: Any) -> None:
     assert (job["state"], job["attempts"]) == ("waiting", 1)
     assert job["error"].startswith("model_unavailable")
     assert cli("sleep", "run", "--user", "ada", "--conversation", "c1").code == 0
+
+
+def test_messages_whose_model_failed_are_listed_and_read_later(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock(SystemClock().now())
+    monkeypatch.setattr(SystemClock, "now", lambda _: clock.now())
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text('{"role": "user", "content": "I live in Porto."}')
+    done = cli("learn", str(talk), "--user", "ada", "--conversation", "c9", "--model", "nobody:knows-it")
+    assert done.code == 0 and "read again after" in done.err
+    [job] = cli("sleep", "list", "--json").json
+    assert (job["kind"], job["conversation"], job["state"]) == ("learn", "c9", "waiting")
+    assert "learn" in cli("sleep", "list").out
+    assert "Nothing is due" in cli("sleep", "run").err
+    clock.advance(60)
+    failed = cli("sleep", "run")  # the model that was named is asked again
+    assert failed.code == 1 and "model_unavailable" in failed.out
+    again = cli("learn", str(talk), "--user", "ada", "--conversation", "c9", "--json").json["learned"][0]
+    assert [lesson["text"] for lesson in again["lessons"]] == ["Lives in Porto"]
+    assert [one["state"] for one in cli("sleep", "list", "--json").json] == ["done"]
 
 
 def test_an_actor_does_only_what_was_granted(cli: Any, learned: None) -> None:

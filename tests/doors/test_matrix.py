@@ -19,15 +19,18 @@ from ways import (
     APART,
     BAD,
     DESK,
+    DOORS,
     GOOD,
     HOUR,
     LISTENERS,
     OTHER,
     READERS,
+    SIGNS,
     SLUGS,
     SPEAKERS,
     TALKS_APART,
     WRITERS,
+    Door,
     House,
     Kind,
     Place,
@@ -35,6 +38,7 @@ from ways import (
     Talk,
     Way,
     cases,
+    doors_that_find,
     found_by_command,
     page_tables,
     readers_of,
@@ -129,6 +133,8 @@ def test_what_is_written_in_one_way_is_one_memory_in_all_others(
     assert seen() == nothing
     writer.go(house, place, GOOD[kind])
     assert seen() == {reader.name: GOOD[kind] for reader in readers}
+    found = doors_that_find(house, place, "red kite Ruby", SIGNS[kind])
+    assert [door for door in found if not found[door]] == [], "everything is recalled and told by every door"
     if scope != "shared":
         assert seen(other) == nothing, "what is somebody's is nobody else's"
 
@@ -205,6 +211,34 @@ def doors_in_ledger(house: House, place: Place) -> list[str]:
         for event in house.memory.ledger.events()
         if event.effect in written and event.scope == path and event.key == place.key
     ]
+
+
+@pytest.mark.parametrize(("learner", "next_one"), list(zip(DOORS, (*DOORS[1:], DOORS[0]), strict=True)))
+def test_what_one_door_learned_is_found_by_all_and_replaced_by_the_next(
+    house: House, later: Callable[[float], None], learner: Door, next_one: Door
+) -> None:
+    user = f"learner_{learner.name.replace(' ', '_').lower()}"
+    place, other = Place("entry", "user", user), Place("entry", "user", "somebody_else")
+    ruby, sapphire = "Favourite kite: Ruby", "Favourite kite: Sapphire"
+
+    def found(sign: str, where: Place = place) -> set[bool]:
+        return set(doors_that_find(house, where, "favourite kite", sign).values())
+
+    assert found(ruby) == {False}
+    learner.learn(house, user, "c1", "My favourite kite is Ruby.")
+    assert (found(ruby), found("My favourite kite is Ruby."), found(ruby, other)) == ({True}, {True}, {False})
+    as_agent = doors_that_find(house, Place("entry", "agent", user), "favourite kite", ruby)
+    assert set(as_agent.values()) == {True}, "an agent sees what is known of its user"
+    later(1)
+    next_one.learn(house, user, "c2", "My favourite kite is Sapphire.")
+    assert (found(sapphire), found(ruby)) == ({True}, {False})
+    learned = [event.door for event in house.memory.ledger.events() if event.effect == "learn" and user in event.scope]
+    assert learned == [learner.door, next_one.door]
+    archive = house.memory.scope(user=user).blocks.get("archival")
+    has_line = "sleep" in (learner.door, next_one.door)
+    assert (None if archive is None else archive.content) == (f"- {sapphire}" if has_line else None)
+    house.memory.erase(user=user)
+    assert found(sapphire) == {False}
 
 
 @pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda one: f"{one.name}-{one.kind}")

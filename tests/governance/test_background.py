@@ -91,8 +91,10 @@ HARMLESS = {
     "jobs.amend_effect",
     "jobs.check_interrupt",
     "jobs.interrupt_on",
+    "worker.extract_by_rules",
     "worker.sleep_jobs",
     "worker.waiting_time",
+    "undo.limit_to",
     "undo.sources_of",
 }
 

@@ -76,9 +76,9 @@ MUTATING = {
     "Memory.import_lines": "import",
 }
 
-# Effects that no Python call is named after: a step of `Collections.reembed`, and what machines record of their runs
-# and let wait.
-INNER = {"reembed_entries", "record_run", "hold_step", "end_idle_sessions"}
+# Effects that no Python call is named after: a step of `Collections.reembed`, what machines record of their runs and
+# let wait, and what sleep-time memory does with a conversation that is forgotten.
+INNER = {"reembed_entries", "record_run", "hold_step", "end_idle_sessions", "unlearn"}
 
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
@@ -264,10 +264,8 @@ forget list_blocks recall_blocks read_collections delete_collection compare_embe
 reembed_entries end_reembedding start_session end_scope read_definitions read_records create_definition
 update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
-export import recall_all learn read_statements read_contract supersede undo write_batch get_entry read_chain
-list_namespaces list_scopes find_stale read_roles define_role delete_role
-read_steps end_idle_sessions
-list_collections list_namespaces list_scopes
+export import recall_all learn unlearn read_statements read_contract supersede undo write_batch get_entry read_chain
+list_collections list_namespaces list_scopes find_stale read_roles define_role delete_role read_steps end_idle_sessions
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}

@@ -14,12 +14,11 @@ from memoranda.learning.statements import (
     LANGUAGES,
     LONGEST_VALUE,
     Statement,
-    canonical,
     has_secret,
     rules_of,
     statements_in,
 )
-from memoranda.model.block import check_content
+from memoranda.model.block import canonical_line, check_content
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 """A Tuesday."""
@@ -1571,7 +1570,7 @@ def test_any_text_gives_lines_that_a_block_can_hold(text: str) -> None:
         assert len(found.text) <= LONGEST_VALUE + 40
         assert not set("<>{}[]|\\") & set(found.text)
         check_content("core", found.text)
-        assert found.key.startswith("user.") and found.value == canonical(found.value)
+        assert found.key.startswith("user.") and found.value == canonical_line(found.value)
 
 
 @pytest.mark.parametrize(

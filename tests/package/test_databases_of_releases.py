@@ -17,6 +17,7 @@ import apsw
 import pytest
 
 import memoranda
+from memoranda import sleep
 from memoranda.api.memory import Memory
 from memoranda.chat import list_conversations, read_conversation
 from memoranda.server.auth.keys import find_key
@@ -173,6 +174,15 @@ def test_a_conversation_is_read_and_what_was_learned_leads_back_to_it(memory: Me
     assert block is not None
     assert [one.conversation for one in sources_of(memory, block.content, user="wren")] == ["apples"]
     assert [job.state for job in sleep_jobs(memory, user="wren")] == ["done"]
+
+
+def test_what_a_chat_taught_is_undone(memory: Memory) -> None:
+    [line] = memory.scope(user="wren").blocks.get("archival").content.splitlines()  # type: ignore[union-attr]
+    assert [(one.change, one.line) for one in sleep.undo(memory, "apples", user="wren")] == [("removed", line)]
+    assert "".join(block.content for block in memory.scope(user="wren").blocks.list()) == ""
+    assert [entry.content for entry in memory.scope(user="wren").entries(collection="statements")] == []
+    with pytest.raises(memoranda.NotFound):
+        sleep.undo(memory, "apples", user="wren")
 
 
 def test_a_run_is_proved_and_one_that_waits_goes_on(memory: Memory) -> None:

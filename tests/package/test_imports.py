@@ -228,5 +228,5 @@ def test_no_module_takes_another_from_a_package_that_is_being_imported() -> None
     """Two threads that import two modules of the package at once would get one that is only half there."""
     files = [file for file in SOURCE.rglob("*.py") if file.name != "__init__.py"]
     assert [line for file in files for line in _imports_from_own_package(file, file.read_text())] == []
-    wrong = "from memoranda.sleep import consolidation"
+    wrong = "from memoranda.sleep import jobs"
     assert _imports_from_own_package(SOURCE / "sleep" / "undo.py", wrong) == [f"sleep/undo.py: {wrong}"]

@@ -88,6 +88,24 @@ def test_a_conversation_is_erased_with_what_it_alone_taught(served, tenant, lear
     assert core_of(ada) == ["- Prefers tea"]
 
 
+def test_messages_whose_model_failed_are_listed_and_go_with_their_conversation(served, tenant):
+    ada, ben = (served.client(served.key_for(user, tenant=tenant)) for user in ("ada", "ben"))
+    asked = {"messages": ["I live in Setúbal."], "conversation": "letter", "model": "nobody:knows-it"}
+    learned = ada.post(f"{API}/memory/learn", json=asked).json()
+    assert learned["pending"] and learned["retry_at"] and len(learned["messages"]) == 1
+    [job] = ada.get(JOBS).json()["jobs"]
+    assert (job["kind"], job["conversation_id"], job["state"], job["due_at"]) == (
+        "learn",
+        "letter",
+        "waiting",
+        learned["retry_at"],
+    )
+    assert ben.get(JOBS).json()["jobs"] == []
+    assert ada.post(f"{JOBS}/letter/undo").status_code == 404
+    assert ada.post(f"{JOBS}/letter/forget").status_code == 200
+    assert ada.get(JOBS).json()["jobs"] == []
+
+
 def test_nobody_but_an_administrator_reaches_what_others_were_learned_about(served, tenant, learn):
     learn(ada="I live in Setúbal.", ben="I live in Evora.")
     ada = served.client(served.key_for("ada", tenant=tenant))

@@ -15,6 +15,10 @@ import httpx
 import pytest
 import warm_memoranda
 
+import memoranda
+from memoranda import ModelUnavailable
+from memoranda.testing import FakeClock
+
 CORE = "/api/v1/memory/blocks/core"
 SOON = {"MEMORANDA_SLEEP_DELAY": "0", "MEMORANDA_SLEEP_EVERY": "0.1"}
 LOOKS = 1.5
@@ -33,6 +37,19 @@ def chat(client: httpx.Client, text: str) -> None:
     said = {"message": text, "conversation_id": "lodge", "message_id": text[:40]}
     answer = client.post("/api/v1/agent/porter/chat", json=said, headers={"Accept": "application/json"})
     assert answer.status_code == 200, answer.text
+
+
+def learn_without_a_model(db: Any, text: str) -> None:
+    """Learn at a time when no model answered, so that the messages are due to be read again now."""
+
+    class Down:
+        name = "down:1"
+
+        def reply(self, ask: Any, *, timeout: float = 30.0) -> Any:
+            raise ModelUnavailable("the model does not answer")
+
+    with memoranda.open(db, clock=FakeClock()) as memory:
+        assert memory.scope(user="ada").learn(text, model=Down()).retry_at
 
 
 def until(look: Callable[[], Any], *, seconds: float = 60) -> Any:
@@ -64,12 +81,14 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
     time.sleep(LOOKS)
     assert awake.client(ada).get(CORE).status_code == 404
     assert awake.stop() == 0
+    learn_without_a_model(awake.db, "I collect stamps. I prefer figs to dates.")
 
     asleep = start(**SOON, **agents)
     assert "Aveiro" in until(lambda: core_of(asleep.client(ada)))
     assert "pears" in until(lambda: core_of(asleep.client(ben)))
     chat(asleep.client(ada), "I've moved to Braga.")
     assert until(lambda: core_of(asleep.client(ada)) == "- Lives in Braga")
+    assert until(lambda: "figs to dates" in asleep.client(ada).get("/api/v1/collections/statements/entries").text)
     assert until(lambda: [line for line in asleep.lines() if line.get("conversations") and line["tenant"] == "orchard"])
     assert asleep.stop() == 0
     assert "Aveiro" not in asleep.log.read_text()

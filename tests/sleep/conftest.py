@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lessons import Talk
 
 import memoranda
 from memoranda import Memory
-from memoranda.chat.conversation import Draft, Usage, read_history
-from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.testing import FakeClock
 
 
@@ -24,34 +23,6 @@ def clock() -> FakeClock:
 def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Memory]:
     with memoranda.open(tmp_path / "memory.db", clock=clock) as opened:
         yield opened
-
-
-class Talk:
-    """Says things in conversations: a user's message, and the short answer to it."""
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self._count = 0
-
-    def begin(self, *drafts: Draft, user: str = "ada", conversation: str = "c1", agent: str = "desk") -> OpenTurn:
-        """Leave a reply unfinished."""
-        self._count += 1
-        turn = begin_turn(
-            self.memory,
-            user,
-            conversation,
-            history=read_history(self.memory, user, conversation),
-            agent_id=agent,
-            message_id=f"m{self._count}",
-            drafts=list(drafts),
-            lease=10_000,
-        )
-        assert isinstance(turn, OpenTurn)
-        return turn
-
-    def __call__(self, *texts: str, answer: str = "Noted.", **where: Any) -> None:
-        for text in texts:
-            self.begin(Draft(kind="user", text=text), **where).answer(answer, Usage())
 
 
 @pytest.fixture

@@ -12,12 +12,8 @@ import pytest
 import memoranda
 from memoranda import Conflict, Memory, NotFound, Scope
 from memoranda.errors import ModelFailed
+from memoranda.model.job import FIRST_PAUSE, LEASE, LONGEST_PAUSE, MOST_ATTEMPTS, Job
 from memoranda.sleep.jobs import (
-    FIRST_PAUSE,
-    LEASE,
-    LONGEST_PAUSE,
-    MOST_ATTEMPTS,
-    Job,
     enqueue,
     fail,
     find_job,

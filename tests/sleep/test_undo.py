@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lessons import Lesson, Taught
 
 from memoranda import Denied, Memory, NotFound, Policy
 from memoranda.chat.conversation import list_conversations
+from memoranda.model.lesson import Source
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
-from memoranda.sleep.consolidation import Source
-from memoranda.sleep.extraction import Learned, Lesson
 from memoranda.sleep.undo import forget_conversation, sources_of, take_back_orphans, undo
 from memoranda.sleep.worker import run_due, run_sleep_time, settle, sleep_jobs
 from memoranda.testing import FakeClock
@@ -84,8 +84,8 @@ def test_undo_works_once_and_only_where_something_was_written(memory: Memory, ta
 def test_undo_reaches_the_blocks_of_the_agent(memory: Memory, talk: Any, lines: Any) -> None:
     lines.write("- Speaks slowly", agent="harbour")
     talk("Hello.", agent="harbour")
-    lesson = Lesson(text="Wants tides in metres", scope="agent", seqs=(1,))
-    run_sleep_time(memory, "c1", user="ada", extractor=lambda parts, standing: Learned(lessons=(lesson,)))
+    lesson = Lesson("Wants tides in metres", scope="agent")
+    run_sleep_time(memory, "c1", user="ada", extractor=Taught(lesson))
     assert len(lines(agent="harbour")) == 2
     undo(memory, "c1", user="ada")
     assert lines(agent="harbour") == ["- Speaks slowly"]

@@ -9,43 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lessons import Lesson, Taught
 
 import memoranda
 from memoranda import Conflict, Denied, Memory, NotFound, Policy
 from memoranda.chat.conversation import (
     Draft,
-    Part,
     Usage,
     conversation_scope,
     list_conversations,
     read_conversation,
 )
 from memoranda.chat.open_turn import OpenTurn
+from memoranda.learning.extraction import Extracted, Known
+from memoranda.learning.messages import Message
 from memoranda.model.block import CORE_CHARACTERS, CORE_ENTRIES
-from memoranda.sleep.consolidation import read_blocks
-from memoranda.sleep.extraction import Learned, Lesson, Standing, extract_by_rules
-from memoranda.sleep.jobs import MOST_ATTEMPTS, lease
-from memoranda.sleep.worker import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
+from memoranda.model.job import MOST_ATTEMPTS
+from memoranda.sleep.jobs import lease
+from memoranda.sleep.worker import Looked, SleepWorker, extract_by_rules, run_due, run_sleep_time, settle, sleep_jobs
 from memoranda.testing import FakeClock
 
 SETTLED = 300
 
 
-class Taught:
-    """An extractor that gives what it is told to, and knows how often it was asked."""
-
-    def __init__(self, *lessons: Lesson) -> None:
-        self.lessons = lessons
-        self.seen: list[list[int]] = []
-        self.standing: list[Standing] = []
-
-    def __call__(self, parts: Sequence[Part], standing: Standing) -> Learned:
-        self.seen.append([part.seq for part in parts])
-        self.standing.append(standing)
-        return Learned(lessons=self.lessons)
-
-
-def broken(parts: Sequence[Part], standing: Standing) -> Learned:
+def broken(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
     raise RuntimeError("no idea")
 
 
@@ -146,9 +133,9 @@ def test_w3_losing_a_race_reads_again_and_the_edit_survives(memory: Memory, talk
     lines.write("- Has a boat")
     talk("I live in Porto. My favourite tea is rooibos.")
 
-    def interrupted(parts: Sequence[Part], standing: Standing) -> Learned:
+    def interrupted(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         lines.write("- Has a boat", "- Has a cat")
-        return extract_by_rules(parts, standing)
+        return extract_by_rules(messages, known)
 
     done = run_sleep_time(memory, "c1", user="ada", extractor=interrupted)
     assert lines() == ["- Has a boat", "- Has a cat", "- Lives in Porto"]
@@ -158,25 +145,24 @@ def test_w3_losing_a_race_reads_again_and_the_edit_survives(memory: Memory, talk
 def test_w3_a_writer_who_is_always_faster_never_loses_a_line(
     memory: Memory, talk: Any, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between each read of the blocks and the write that follows, somebody else writes."""
-    from memoranda.sleep import worker
-
+    """Until the moment of the write, somebody else writes; what is written last is written in one transaction."""
     talk("I live in Porto. My favourite tea is rooibos.")
-    count = iter(range(100))
+    count = iter(range(5))
+    perform = Memory.perform
 
-    def overtaken(*arguments: Any) -> Any:
-        found = read_blocks(*arguments)
-        if (number := next(count)) < 5:
-            lines.write(*lines("archival"), f"- edit {number}", block="archival")
-        return found
+    def overtaken(own: Memory, effect: Any) -> Any:
+        if type(effect).__name__ in ("ReadStatements", "Learn"):
+            lines.write(*lines("archival"), f"- edit {next(count)}", block="archival")
+        return perform(own, effect)
 
-    monkeypatch.setattr(worker, "read_blocks", overtaken)
-    run_sleep_time(memory, "c1", user="ada")
+    with monkeypatch.context() as patched:
+        patched.setattr(Memory, "perform", overtaken)
+        run_sleep_time(memory, "c1", user="ada")
+    assert next(count) == 2
     assert lines() == ["- Lives in Porto"]
-    assert lines("archival") == [*(f"- edit {number}" for number in range(5)), "- Favourite tea: rooibos"]
-    assert next(count) > 5
+    assert lines("archival") == ["- edit 0", "- edit 1", "- Favourite tea: rooibos"]
     written = [one for one in memory.scope(user="ada").blocks.history("core") if one.origin.door == "sleep"]
-    assert len(written) == 1  # the lost races left nothing behind, in either block
+    assert len(written) == 1
 
 
 def test_w3_people_and_sleep_write_at_once_and_both_are_kept(memory: Memory, talk: Any, lines: Any) -> None:
@@ -252,7 +238,7 @@ def test_w4_what_is_asked_for_by_hand_fails_aloud_and_can_be_asked_again(memory:
 
 def test_w4_output_obeys_the_limits(memory: Memory, talk: Any, lines: Any) -> None:
     talk("Hello.")
-    many = Taught(*(Lesson(text=f"fact {number} " + "x" * 280, seqs=(1,)) for number in range(60)))
+    many = Taught(*(Lesson(f"fact {number} " + "x" * 280, seqs=(1,)) for number in range(60)))
     done = run_sleep_time(memory, "c1", user="ada", extractor=many)
     core, archival = (memory.scope(user="ada").blocks.get(block) for block in ("core", "archival"))
     assert core is not None and archival is not None
@@ -270,7 +256,7 @@ def test_an_extractor_that_wants_everything_gone_takes_only_what_was_learned(
     run_sleep_time(memory, "c1", user="ada")
     talk("Bye.")
     everything = ("- Has a boat", "- Sails on Sundays", "- Lives in Porto")
-    wipe = Taught(Lesson(text="Nothing is known", seqs=(3,), replaces=everything))
+    wipe = Taught(Lesson("Nothing is known", seqs=(3,), replaces=everything))
     done = run_sleep_time(memory, "c1", user="ada", extractor=wipe)
     assert lines() == ["- Has a boat", "- Sails on Sundays", "- Nothing is known"]
     assert [one.why for one in done.left_out] == ["kept", "kept"]
@@ -278,7 +264,7 @@ def test_an_extractor_that_wants_everything_gone_takes_only_what_was_learned(
 
 def test_agent_lines_go_to_the_agent_that_was_spoken_with(memory: Memory, talk: Any, lines: Any) -> None:
     talk("Hello.", agent="harbour")
-    lessons = (Lesson(text="Wants tides in metres", scope="agent", seqs=(1,)), Lesson(text="Has a boat", seqs=(1,)))
+    lessons = (Lesson("Wants tides in metres", scope="agent", seqs=(1,)), Lesson("Has a boat", seqs=(1,)))
     run_sleep_time(memory, "c1", user="ada", extractor=Taught(*lessons))
     assert lines(agent="harbour") == ["- Wants tides in metres"]
     assert (lines(), lines(agent="desk")) == (["- Has a boat"], [])
@@ -289,7 +275,7 @@ def test_the_extractor_is_told_what_is_known(memory: Memory, talk: Any, lines: A
     extractor = Taught()
     talk("Hello.")
     run_sleep_time(memory, "c1", user="ada", extractor=extractor)
-    assert extractor.standing[0].lines == {("user", "core"): ("- Has a boat", "- Sails")}
+    assert extractor.known == [["- Has a boat", "- Sails"]]
 
 
 def test_blocks_book_and_job_are_written_in_one_transaction(
@@ -320,11 +306,11 @@ def test_a_worker_that_lost_its_lease_leaves_the_job_to_the_other(memory: Memory
     talk("I live in Porto.")
     scope = conversation_scope(memory, "ada", "c1")
 
-    def slow(parts: Sequence[Part], standing: Standing) -> Learned:
+    def slow(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         clock.advance(1_000)
         [job] = sleep_jobs(memory)
         assert lease(memory, job, worker="other") is not None
-        return extract_by_rules(parts, standing)
+        return extract_by_rules(messages, known)
 
     with pytest.raises(Conflict):
         run_sleep_time(memory, "c1", user="ada", extractor=slow)
@@ -353,9 +339,9 @@ def test_a_conversation_erased_while_it_is_looked_at_leaves_nothing(
     clock.advance(SETTLED)
     settle(memory)
 
-    def erasing(parts: Sequence[Part], standing: Standing) -> Learned:
+    def erasing(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         memory.erase(user="ada")
-        return extract_by_rules(parts, standing)
+        return extract_by_rules(messages, known)
 
     assert run_due(memory, extractor=erasing) == []
     assert (sleep_jobs(memory), memory.scope(user="ada").blocks.list()) == ([], [])
@@ -381,9 +367,9 @@ def test_the_worker_consolidates_beside_the_program(memory: Memory, clock: FakeC
     clock.advance(SETTLED)
     seen = threading.Event()
 
-    def watched(parts: Sequence[Part], standing: Standing) -> Learned:
+    def watched(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         seen.set()
-        return extract_by_rules(parts, standing)
+        return extract_by_rules(messages, known)
 
     worker = SleepWorker(memory, extractor=watched, every=0.01)
     worker.start()
@@ -459,10 +445,10 @@ def test_a_worker_that_is_stopped_finishes_the_job_at_hand_and_leaves_the_next(
     clock.advance(SETTLED)
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(parts: Sequence[Part], standing: Standing) -> Learned:
+    def slow(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         begun.set()
         assert go_on.wait(60)
-        return Learned()
+        return []
 
     worker = SleepWorker(memory, extractor=slow, every=60)
     worker.start()
@@ -482,16 +468,16 @@ def test_a_worker_that_is_stopped_gives_back_what_it_reads_by_rules(
         talk(f"I live in Porto. {'The sea is calm and the wind is warm. ' * 3_000}", conversation=f"c{number}")
     clock.advance(SETTLED)
     began = time.thread_time()
-    extract_by_rules(read_conversation(memory, "ada", "c0").parts)
+    extract_by_rules([Message(role="user", text=part.text) for part in read_conversation(memory, "ada", "c0").parts])
     whole = time.thread_time() - began
     begun = threading.Event()
     spent: list[float] = []
 
-    def rules(parts: Sequence[Part], standing: Standing) -> Learned:
+    def rules(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         begun.set()
         before = time.thread_time()
         try:
-            return extract_by_rules(list(parts) * 50, standing)
+            return extract_by_rules(list(messages) * 50, known)
         finally:
             spent.append(time.thread_time() - before)
 
@@ -514,10 +500,10 @@ def test_a_worker_that_is_started_again_leaves_the_thread_that_was_not_waited_fo
     clock.advance(SETTLED)
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(parts: Sequence[Part], standing: Standing) -> Learned:
+    def slow(messages: Sequence[Message], known: Sequence[Known]) -> list[Extracted]:
         begun.set()
         assert go_on.wait(60)
-        return extract_by_rules(parts, standing)
+        return extract_by_rules(messages, known)
 
     def at_work() -> list[threading.Thread]:
         return [thread for thread in threading.enumerate() if thread.name == "memoranda-sleep"]

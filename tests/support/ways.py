@@ -446,7 +446,7 @@ def by_sleep(house: House, place: Place, value: Any) -> None:
     extractor = extract_by_rules
     if place.scope == "agent":
         standing = house.at(place).blocks.get(place.block)
-        line = {"text": value[2:], "block": place.block, "scope": "agent", "messages": [1]}
+        line = {"text": value[2:], "block": place.block, "scope": "agent", "messages": [0]}
         line["replaces"] = standing.content.split("\n") if standing else []
         extractor = extract_by_model(Scripted(*[Reply(value={"lines": [line]})] * 3))
     run_sleep_time(house.memory, conversation, user=place.name, extractor=extractor)
@@ -1041,6 +1041,152 @@ def drawn(seen: set[tuple[str, str, str]]) -> list[str]:
     return [*heads, *body, *(f"{letter}  {reason}" for reason, letter in letters.items())]
 
 
+# what is learned, and what is found among everything
+
+
+class Door(NamedTuple):
+    """One door: how it learns, recalls over everything, and tells what an agent should know."""
+
+    name: str
+    door: str
+    """What the ledger calls it."""
+    scopes: tuple[ScopeName, ...]
+    """The scopes in which it recalls and tells."""
+    learn: Callable[[House, str, str, str], None]
+    """`learn(house, user, conversation, text)`: learn from one message of a user."""
+    recall: Callable[[House, Place, str], str] | None
+    """What it recalls of a place for a query, as text; None if it only learns."""
+    context: Callable[[House, Place, str], str] | None
+    spelling: tuple[str, str, str]
+    """How each is written there, for `docs/what-crosses.md`."""
+
+
+def learn_by_python(house: House, user: str, conversation: str, text: str) -> None:
+    house.memory.scope(user=user).learn(text, conversation=conversation)
+
+
+def learn_by_asyncio(house: House, user: str, conversation: str, text: str) -> None:
+    async def learn() -> None:
+        await memoranda.AsyncMemory(house.memory).scope(user=user).learn(text, conversation=conversation)
+
+    asyncio.run(learn())
+
+
+def learn_by_command(house: House, user: str, conversation: str, text: str) -> None:
+    file = house.folder / f"{house.fresh()}.jsonl"
+    file.write_text(json.dumps({"role": "user", "content": text}), encoding="utf-8")
+    house.cli("learn", str(file), "--conversation", conversation, "--user", user)
+
+
+def learn_by_client(house: House, user: str, conversation: str, text: str) -> None:
+    house.client(user).learn([{"role": "user", "content": text}], conversation=conversation)
+
+
+def learn_by_mcp(house: House, user: str, conversation: str, text: str) -> None:
+    assert house.mcp is not None
+    house.mcp(user).call("learn", messages=[{"role": "user", "content": text}], conversation=conversation)
+
+
+def learn_by_sleep(house: House, user: str, conversation: str, text: str) -> None:
+    say_in_chat(house, user, conversation, text)
+    run_sleep_time(house.memory, conversation, user=user)
+
+
+def _contents(matches: Iterable[Any]) -> str:
+    return "\n".join(str(one["content"] if isinstance(one, dict) else one.content) for one in matches)
+
+
+def recall_by_asyncio(house: House, place: Place, query: str) -> str:
+    return _contents(asyncio.run(memoranda.AsyncMemory(house.memory).scope(**place.ids).recall(query, limit=20)))
+
+
+def context_by_asyncio(house: House, place: Place, query: str) -> str:
+    return asyncio.run(memoranda.AsyncMemory(house.memory).scope(**place.ids).context(query)).text
+
+
+def recall_by_command(house: House, place: Place, query: str) -> str:
+    return _contents(house.cli("recall", query, "--limit", "20", *place.flags)["results"])
+
+
+def recall_by_mcp(house: House, place: Place, query: str) -> str:
+    assert house.mcp is not None
+    return _contents(house.mcp(place.name).call("recall", query=query, limit=20, scope=place.scope)["results"])
+
+
+def context_by_mcp(house: House, place: Place, query: str) -> str:
+    assert house.mcp is not None
+    return house.mcp(place.name).call("context", query=query)["text"]
+
+
+DOORS = (
+    Door(
+        "Python",
+        "python",
+        EVERYWHERE,
+        learn_by_python,
+        lambda house, place, query: _contents(house.at(place).recall(query, limit=20)),
+        lambda house, place, query: house.at(place).context(query).text,
+        ("`ada.learn(messages)`", "`ada.recall(query)`", "`ada.context(query)`"),
+    ),
+    Door(
+        "asyncio",
+        "python",
+        EVERYWHERE,
+        learn_by_asyncio,
+        recall_by_asyncio,
+        context_by_asyncio,
+        ("`await ada.learn(messages)`", "`await ada.recall(query)`", "`await ada.context(query)`"),
+    ),
+    Door(
+        "command line",
+        "cli",
+        EVERYWHERE,
+        learn_by_command,
+        recall_by_command,
+        lambda house, place, query: house.cli("context", query, *place.flags)["text"],
+        ("`memoranda learn FILE`", "`memoranda recall QUERY`", "`memoranda context QUERY`"),
+    ),
+    Door(
+        "REST client",
+        "rest",
+        OF_A_USER,
+        learn_by_client,
+        lambda house, place, query: _contents(
+            house.client(place.name).collections.recall(query, limit=20, scope=place.below).results
+        ),
+        lambda house, place, query: house.client(place.name).context(query, scope=place.below).text,
+        ("`client.learn(messages)`", "`client.collections.recall(query)`", "`client.context(query)`"),
+    ),
+    Door(
+        "MCP tool",
+        "mcp",
+        OF_A_BLOCK,
+        learn_by_mcp,
+        recall_by_mcp,
+        context_by_mcp,
+        ("`learn`", "`recall` without a collection", "`context`"),
+    ),
+    Door("sleep-time job", "sleep", (), learn_by_sleep, None, None, ("from what was said in chats", "–", "–")),
+)
+SIGNS: dict[Kind, str] = {
+    "record": "red",
+    "entry": GOOD["entry"],
+    "core": "Prefers red kites",
+    "archive": "Favourite kite: Ruby",
+}
+"""What a text contains if it has what is good of a kind."""
+
+
+def doors_that_find(house: House, place: Place, query: str, sign: str) -> dict[str, bool]:
+    """Return which of the doors that can name a scope find something there, by recall and in a context."""
+    found: dict[str, bool] = {}
+    for door in DOORS:
+        for name, look in (("recall", door.recall), ("context", door.context)):
+            if look is not None and place.scope in door.scopes:
+                found[f"{door.name}: {name}"] = sign in look(house, place, query)
+    return found
+
+
 # conversations
 
 
@@ -1189,6 +1335,7 @@ def page_tables() -> dict[str, list[str]]:
         "writers": _table(("writer", *_TITLES.values(), "scopes"), map(_spelled, WRITERS)),
         "readers": _table(("reader", *_TITLES.values(), "scopes"), map(_spelled, READERS)),
         "crossings": _table(("", *(reader.name for reader in READERS)), crossings),
+        "learned": _table(("door", "learn", "recall", "context"), [(one.name, *one.spelling) for one in DOORS]),
         "apart": _table(("", "why"), [(letter, reason) for reason, letter in letters.items()]),
         "conversations": _table(("what", "said by", "read by"), talks),
         "conversations apart": _table(

@@ -24,7 +24,7 @@ from memoranda.engine.recall import RecallAll, seen_scopes
 from memoranda.errors import Denied, NotFound
 from memoranda.lang.diagnostics import Suggestions
 from memoranda.lang.expression.values import to_text
-from memoranda.model.block import BlockMatch, has_blocks, key_of, lines_of, owner_of
+from memoranda.model.block import BlockMatch, has_blocks, key_of, owner_of
 from memoranda.model.context import Context, ContextItem, Omitted, Why
 from memoranda.model.definition import Definition, parts_of, plain_text, properties_of
 from memoranda.model.effect import Effect
@@ -225,7 +225,7 @@ class _Draft:
             lines.pop()
         if "\n".join(lines) != item.text:
             self.leave(item.ref, "core", "budget")
-        self._said += [_words(line) for _, line in lines_of(item.text)]
+        self._said += [_words(line) for line in lines if line.strip()]
 
     def add_record(self, item: ContextItem) -> None:
         """Add a record, unless there is no room for it."""

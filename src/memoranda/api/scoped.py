@@ -588,7 +588,8 @@ class ScopedMemory:
         Messages are those of OpenAI, Anthropic or LangChain, or dictionaries with `role`, `content` and perhaps `name`
         and `at`. They are kept as they are and found by `recall`. What they state is extracted by rules, or by a
         `model`; it replaces what is no longer true, and leads back to its messages. The same messages again change
-        nothing. `undo` takes it back.
+        nothing. If the model fails, the messages are kept, `pending` says why and until when, and they are read by the
+        next call with them, or by the sleep-time worker. `undo` takes it back.
 
         Without a `conversation` its id follows from how it begins. `at` is the time of messages that have none, and
         `agent` the agent that was spoken with.
@@ -604,8 +605,7 @@ class ScopedMemory:
         from memoranda.api.learn import learn_from
 
         return learn_from(
-            self._gate,
-            self._caller,
+            self._perform,
             self.scope,
             messages,
             conversation=conversation,

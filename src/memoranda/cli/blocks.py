@@ -17,9 +17,9 @@ from memoranda.model.text import quote
 if TYPE_CHECKING:
     from memoranda import Block
     from memoranda.api.blocks import Blocks
-    from memoranda.sleep.consolidation import Change
-    from memoranda.sleep.extraction import Extractor
-    from memoranda.sleep.jobs import Job
+    from memoranda.learning.extraction import Extractor
+    from memoranda.model.job import Job
+    from memoranda.model.lesson import LineChange
     from memoranda.sleep.worker import Ran
 
 
@@ -186,18 +186,30 @@ def list_jobs(
         option("STATE", "Only jobs that are waiting, running, done or dead."),
     ] = None,
 ) -> None:
-    """List the jobs of conversations: done, waiting or failed."""
+    """List the jobs of conversations: done, waiting or failed.
+
+    Jobs of the kind `sleep` read conversations that have settled, jobs of the kind `learn` messages whose model failed.
+    """
     from memoranda.sleep.worker import sleep_jobs
 
     found = sleep_jobs(desk.memory, user=user, state=state)
     if desk.out.answers([_job(one) for one in found], empty="No jobs."):
         return
     rows = [
-        (*_whose(one), one.state, str(one.attempts), desk.out.ago(one.finished_at or one.due_at), _outcome(one))
+        (
+            *one.conversation,
+            one.kind,
+            one.state,
+            str(one.attempts),
+            desk.out.ago(one.finished_at or one.due_at),
+            _outcome(one),
+        )
         for one in found
     ]
-    columns = ("user", "conversation", "state", "attempts", "when", "outcome")
-    desk.out.table(columns, rows, whole=("conversation", "state", "attempts", "when"), folded=("user", "outcome"))
+    columns = ("user", "conversation", "kind", "state", "attempts", "when", "outcome")
+    desk.out.table(
+        columns, rows, whole=("conversation", "kind", "state", "attempts", "when"), folded=("user", "outcome")
+    )
 
 
 @command(sleep_app, "run", example="memoranda sleep run --delay 5m")
@@ -227,8 +239,7 @@ def run(
         desk.out.document([{**_job(one.job), "changes": _changes(one)} for one in ran])
     else:
         for one in ran:
-            otherwise = "nothing new" if one.consolidated else one.job.error if one.failed else "it continues"
-            _show(desk, *_whose(one.job), _changes(one), formats.line(otherwise, longest=160))
+            _show(desk, *one.job.conversation, _changes(one), formats.line(_without_lines(one), longest=160))
         if not ran:
             desk.out.remark("Nothing is due.")
     if any(one.failed for one in ran):
@@ -241,7 +252,7 @@ def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
     from memoranda.sleep.undo import undo
     from memoranda.sleep.worker import sleep_jobs
 
-    if (user, conversation) not in map(_whose, sleep_jobs(desk.memory, user=user)):
+    if (user, conversation) not in [one.conversation for one in sleep_jobs(desk.memory, user=user)]:
         raise NotFound(
             f"nothing was learned from a conversation {quote(conversation)} of `{user}`",
             hint="`memoranda sleep list` shows those that taught something",
@@ -289,26 +300,28 @@ def _run_one(desk: Desk, conversation: str, user: str, extractor: Extractor) -> 
 
 
 def _extractor(model: str | None) -> Extractor:
-    from memoranda.sleep.extraction import extract_by_model, extract_by_rules
+    from memoranda.sleep import extract_by_model, extract_by_rules
 
     return extract_by_rules if model is None else extract_by_model(model)
 
 
-def _show(desk: Desk, user: str, conversation: str, changes: tuple[Change, ...], otherwise: str) -> None:
+def _show(desk: Desk, user: str, conversation: str, changes: tuple[LineChange, ...], otherwise: str) -> None:
     desk.out.say(f"{user} {conversation}" + ("" if changes else f": {otherwise}"))
     for one in changes:
         sign, whose = "+" if one.change == "added" else "-", "" if one.scope == "user" else " of the agent"
         desk.out.say(f"  {sign} {formats.line(one.line.removeprefix('- '))}  ({one.block}{whose})")
 
 
-def _changes(ran: Ran) -> tuple[Change, ...]:
-    return ran.consolidated.changes if ran.consolidated is not None else ()
+def _changes(ran: Ran) -> tuple[LineChange, ...]:
+    done = ran.consolidated
+    return done.changes if done is not None else ran.learned.lines if ran.learned is not None else ()
 
 
-def _whose(job: Job) -> tuple[str, str]:
-    from memoranda.chat.conversation import conversation_of
-
-    return conversation_of(job.scope)
+def _without_lines(ran: Ran) -> str:
+    """Return what happened in a run that changed no line."""
+    if ran.learned is not None:
+        return f"{formats.count(len(ran.learned.added) + len(ran.learned.replaced), 'statement')} learned"
+    return "nothing new" if ran.consolidated else ran.job.error if ran.failed else "it continues"
 
 
 def _outcome(job: Job) -> str:
@@ -322,10 +335,11 @@ def _outcome(job: Job) -> str:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    user, conversation = _whose(job)
+    user, conversation = job.conversation
     return {
         "user": user,
         "conversation": conversation,
+        "kind": job.kind,
         "state": job.state,
         "seq": job.mark,
         "done": job.done,

@@ -70,7 +70,8 @@ def _report(desk: Desk, talks: list[Transcript], results: list[Learned]) -> None
     desk.out.say(f"{kept} messages kept of {len(talks)} {noun}, {known} known already")
     for one in results:
         if one.pending is not None:
-            desk.out.remark(f"Nothing was extracted from {one.conversation}: {one.pending}. Undo it and learn again.")
+            desk.out.remark(f"Nothing was extracted from {one.conversation} yet: {one.pending}.")
+            desk.out.aside("memoranda sleep list")
     tokens = [token for one in results for token in one.undo]
     if len(tokens) == 1:
         desk.out.aside(f"memoranda undo {tokens[0]}")

@@ -1,4 +1,4 @@
-"""Memory blocks: what a block may contain, listing blocks, and recall of their lines.
+"""Memory blocks: what a block may contain, what follows from an edit, listing blocks, and recall of their lines.
 
 A block is a fact, so it is written, deleted and read as one; only its limits and its lines are special.
 """
@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from memoranda.engine.entries import end_entry, entry_of_key
 from memoranda.engine.recall import RecallAll, find_items
 from memoranda.engine.verbs import Call, Outcome, filter_by_key, verb
 from memoranda.errors import InvalidKey
@@ -18,18 +21,59 @@ from memoranda.model.block import (
     BLOCKS,
     BlockMatch,
     agent_scope,
+    canonical_digest,
+    canonical_line,
     check_content,
     key_of,
     lines_of,
     owner_of,
 )
 from memoranda.model.effect import Demand, ReadEffect
+from memoranda.model.entry import STATEMENTS, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.lesson import LearnedLine
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
-from memoranda.store.base import FactQuery, Reader, Store
+from memoranda.store.base import FactQuery, Reader, Store, Transaction
+
+BOOK = "sleep.learned"
+"""The key of the book of a scope: what is known of the learned lines of its blocks."""
+LEARNED = "sleep"
+"""The door of what is written to blocks because it was learned, whatever asked for it: all else is an edit by hand."""
+
+Book = dict[str, LearnedLine]
+"""Learned lines by the digests of their texts."""
+
+
+def read_book(rows: Reader, scope: Scope) -> Book:
+    """Return what is known of the learned lines of a scope."""
+    fact = rows.fact(scope, BOOK)
+    return {} if fact is None else msgspec.convert(fact.value, Book)
+
+
+def end_removed_statements(rows: Transaction, scope: Scope, key: str, text: str, call: Call) -> list[Note]:
+    """End the statements whose learned lines are no longer in a block after an edit by hand; return the notes."""
+    book = {} if call.origin.door == LEARNED else read_book(rows, scope)
+    if not book:
+        return []
+    texts = {key_of(block): rows.fact(scope, key_of(block)) for block in BLOCK_TYPES}
+    before = texts[key]
+    if before is None:
+        return []
+    left = {key: text, **{name: fact.value for name, fact in texts.items() if fact is not None and name != key}}
+    present = {canonical_line(line) for one in left.values() for _, line in lines_of(one)}
+    notes: list[Note] = []
+    for _, line in lines_of(before.value):
+        known = book.get(canonical_digest(line))
+        if known is None or not known.key or canonical_line(line) in present:
+            continue
+        entry = entry_of_key(rows, Shelf(scope, STATEMENTS, ""), known.key)
+        if entry is not None and canonical_line(str(entry.content)) == canonical_line(line):
+            notes.append(end_entry(rows, entry, call.now))
+    return notes
+
 
 if TYPE_CHECKING:
     from memoranda.retrieval.rank import Ranked

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
-from memoranda.engine.blocks import ensure_block
+from memoranda.engine.blocks import end_removed_statements, ensure_block
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.schemas import Contract, contract_of
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
@@ -417,10 +417,13 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     scope, key = effect.scope, effect.key
     payload = bytes(effect.payload) if effect.record is None else _record_payload(rows, effect, effect.record, call)
-    if is_block(scope, key):
+    is_of_block = is_block(scope, key)
+    if is_of_block:
         ensure_block(scope, key, payload)
     definition, payload = call.schemas.check(rows, scope, key, payload, call.checks)
     current, version, at, notes = _current(rows, effect, call)
+    if is_of_block:
+        notes = (*notes, *end_removed_statements(rows, scope, key, decode(payload), call))
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
     end = current.expires_at if current and effect.keep_end else None
     fact = Fact(
@@ -491,6 +494,8 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
     current, version, at, notes = _current(rows, effect, call)
     if current is None:
         return Outcome(False, notes)
+    if is_block(effect.scope, effect.key):
+        notes = (*notes, *end_removed_statements(rows, effect.scope, effect.key, "", call))
     return Outcome(True, (*notes, remove_fact(rows, current, version, at, with_source(call.origin, effect.source))))
 
 

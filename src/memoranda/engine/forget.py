@@ -12,6 +12,7 @@ import msgspec
 
 from memoranda.engine.entries import document_of, end_entry, entry_of_key, live_entries, shelf_of, text_parts
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
+from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_target
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
@@ -136,12 +137,17 @@ def _bare(entry: Entry) -> Entry:
 def _end(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
     """End one thing; return the notes for the ledger."""
     if isinstance(target, Entry):
-        return (end_entry(rows, target, call.now),)
+        return (end_entry(rows, target, call.now), *follow_statement(rows, target, None, call))
     if isinstance(target, Fact):
         return delete_fact(rows, DeleteFact(scope=target.scope, key=target.key), call).notes
-    block, gone = target.block, set(target.numbers)
-    left = [line for number, line in enumerate(block.value.split("\n"), start=1) if number not in gone]
-    text = "\n".join(left)
+    block = rows.fact(target.block.scope, target.block.key)
+    if block is None:
+        return ()  # its last line went with a statement
+    # By their texts: the end of a statement may have removed a line since they were numbered.
+    gone = {line for number, line in lines_of(target.block.value) if number in target.numbers}
+    text = "\n".join(line for line in block.value.split("\n") if line not in gone)
+    if text == block.value:
+        return ()
     if not text.strip():
         return delete_fact(rows, DeleteFact(scope=block.scope, key=block.key), call).notes
     write = SetFact(scope=block.scope, key=block.key, payload=msgspec.Raw(encode(text)), domain=block.domain)

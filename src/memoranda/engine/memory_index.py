@@ -9,6 +9,7 @@ A recall at `user:ada/agent:emails` uses the index of `user:ada`; which rows it 
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -136,7 +137,7 @@ class Part:
         """Add items; return their numbers."""
         first = len(self._sequence)
         numbers = list(range(first + 1, first + 1 + len(items)))
-        self._sequence.extend([0] * len(items))
+        self._sequence.extend([-_row_id(item.ref) if item.group.kind == "message" else 0 for item in items])
         self._group.extend(list(groups))
         pack_words = word_packer()
         with self.index.lock:
@@ -169,6 +170,10 @@ class Part:
 
     def entry_sequence(self, number: int) -> int:
         """Return the sequence of the entry in a row; 0 if it is not an entry."""
+        return max(0, self.row_id(number))
+
+    def row_id(self, number: int) -> int:
+        """Return what the text in a row is outdated by: the sequence of its entry, or a number of its message."""
         return int(self._sequence.rows[number - 1])
 
     def group_of(self, number: int) -> int:
@@ -197,7 +202,7 @@ class Part:
         return numbers, self._sequence.rows[numbers - 1]
 
     def outdated(self, sequences: Iterable[int]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
-        """Return a test for rows by their numbers: whether their entries are among these."""
+        """Return a test for rows by their numbers: whether their entries or messages are among these."""
         old = np.array(sorted(sequences), np.int64)
         return lambda numbers: np.isin(self._sequence.rows[numbers - 1], old)
 
@@ -244,7 +249,7 @@ class MemoryIndex:
         self._embedders: dict[Shelf, str] = {}
         self._outdates: dict[int, tuple[tuple[int, ...], int]] = {}
         self.outdated: dict[int, int] = {}
-        """Messages that state what is no longer true, by their sequences, and since when that is so."""
+        """Messages that state what is no longer true, by the ids of their rows, and since when that is so."""
         self._rows: dict[_Place, tuple[int, list[int]]] = {}
         """The version of each fact, and the numbers of its rows."""
         self._agents: dict[Scope, str] = {}
@@ -508,10 +513,21 @@ def _outdates(rows: Reader, tenant: str, statements: Iterable[Indexed]) -> dict[
         if b'"outdates"' not in row.metadata:
             continue
         about = decode(row.metadata)
-        entries = (next(rows.entries(EntryQuery(tenant=tenant, id=id)), None) for id in about["outdates"])
         since = parse_moment(about.get("valid_from") or about["time"])
-        found[row.sequence] = tuple(entry.sequence for entry in entries if entry is not None), since
+        found[row.sequence] = tuple(one for name in about["outdates"] for one in _row_ids(rows, tenant, name)), since
     return found
+
+
+def _row_ids(rows: Reader, tenant: str, name: str) -> Iterator[int]:
+    """Yield what a message's row is known by: the sequence of its entry, or a number that its ref gives."""
+    if name.startswith("message:"):
+        yield -_row_id(name)
+    elif (entry := next(rows.entries(EntryQuery(tenant=tenant, id=name)), None)) is not None:
+        yield entry.sequence
+
+
+def _row_id(ref: str) -> int:
+    return 1 + int.from_bytes(hashlib.sha256(ref.encode()).digest()[:7])
 
 
 def _entry_group(shelf: Shelf) -> Group:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -20,9 +21,22 @@ from memoranda.engine.indexes import EntryCache, OpenShelf
 from memoranda.engine.pages import content_bytes, is_over, take_within
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import EmbedderError, UsageError
+from memoranda.model.block import canonical_line
 from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.effect import CollectionEffect, Demand, ReadEffect
-from memoranda.model.entry import Collection, Entry, Kind, Match, Mode, Recalled, Shelf, ShelfState, Space, Why
+from memoranda.model.entry import (
+    STATEMENTS,
+    Collection,
+    Entry,
+    Kind,
+    Match,
+    Mode,
+    Recalled,
+    Shelf,
+    ShelfState,
+    Space,
+    Why,
+)
 from memoranda.model.event import Note
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
@@ -327,6 +341,7 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
         matches = _all_matches(store, effect, candidates, now, read, call, ended_too=attempt == _ATTEMPTS)
         if len(matches) == len(candidates):
             break
+    matches = _without_repeats(matches)
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
     return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
@@ -337,6 +352,12 @@ def find_items(store: Store, effect: RecallAll, call: Call) -> list[tuple[Item, 
     found = _candidates(store, effect, call, to_micros(call.now), {})
     items = [(one.part.items.get(one.ranked.sequence), one.ranked) for one in found]
     return [(item, ranked) for item, ranked in items if item is not None]
+
+
+def _without_repeats(matches: list[Match]) -> list[Match]:
+    """Leave out lines of blocks that only say what a statement among the matches says."""
+    stated = {canonical_line(str(match.content)) for match in matches if match.collection == STATEMENTS}
+    return [match for match in matches if match.kind != "line" or canonical_line(match.content) not in stated]
 
 
 def _note_of(effect: RecallAll, matches: list[Match]) -> Note:
@@ -413,9 +434,7 @@ def _read_entries(store: Store, effect: RecallAll, sequences: list[int]) -> dict
 
 def _candidate(ranked: Ranked, part: Part, index: MemoryIndex) -> _Candidate:
     number = ranked.sequence
-    return _Candidate(
-        ranked, part, index.groups[part.group_of(number)], index.outdated.get(part.entry_sequence(number))
-    )
+    return _Candidate(ranked, part, index.groups[part.group_of(number)], index.outdated.get(part.row_id(number)))
 
 
 def _memory_index(store: Store, root: Scope, effect: RecallAll, call: Call, now: int) -> MemoryIndex:
@@ -537,7 +556,9 @@ def _all_matches(
                 match = msgspec.structs.replace(match, valid_to=from_micros(one.until))
             matches.append(match)
         elif item is not None:
-            matches.append(_item_match(item, one.ranked, bare=one.group.kind == "record" and item.key in hidden))
+            until = None if one.until is None else from_micros(one.until)
+            bare = one.group.kind == "record" and item.key in hidden
+            matches.append(_item_match(item, one.ranked, until, bare=bare))
     return matches
 
 
@@ -556,7 +577,7 @@ def _hidden_definitions(
     return store.read(find, snapshot=False)
 
 
-def _item_match(item: Item, one: Ranked, *, bare: bool) -> Match:
+def _item_match(item: Item, one: Ranked, until: datetime | None, *, bare: bool) -> Match:
     said: Any = item.metadata.get("time")
     return Match(
         content=item.bare if bare else item.text,
@@ -574,4 +595,5 @@ def _item_match(item: Item, one: Ranked, *, bare: bool) -> Match:
         updated_at=item.updated_at,
         expires_at=item.expires_at,
         valid_from=from_micros(parse_moment(said)) if said else item.updated_at,
+        valid_to=until,
     )

@@ -25,6 +25,7 @@ from memoranda.engine.entries import (
 )
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
+from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, unknown
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
@@ -151,7 +152,8 @@ def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Cal
         expires_at=expires_at,
         undo="",
     )
-    return done, [ended, *notes]
+    text = text_of(decode(bytes(effect.payload)))
+    return done, [ended, *notes, *follow_statement(rows, old, text, call)]
 
 
 def _supersede_fact(rows: Transaction, effect: Supersede, fact: Fact, call: Call) -> tuple[Superseded, Sequence[Note]]:

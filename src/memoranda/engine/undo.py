@@ -7,14 +7,16 @@ of the moments between, it is still gone. A fact and a block get their earlier v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
+from memoranda.engine.blocks import BOOK
 from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_key, shelf_of
-from memoranda.engine.facts import SetFact, set_fact
+from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
+from memoranda.engine.learned_lines import LearnedLines, revert_book, revert_text
 from memoranda.engine.refs import is_within
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
@@ -42,6 +44,8 @@ class Undo(WriteEffect, frozen=True, kw_only=True, tag="undo"):
 
     in_one_scope: ClassVar[bool] = True
     token: str
+    partial: bool = False
+    """Whether to leave alone what was replaced since, instead of undoing nothing."""
 
 
 def check_token(token: object) -> str:
@@ -86,7 +90,7 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
 
 def _is_runtime(scope: Scope, key: str) -> bool:
     """Return whether a fact is one that no forget reaches: the state of programs and conversations."""
-    return is_internal(scope, key) and not is_block(scope, key)
+    return is_internal(scope, key) and not is_block(scope, key) and key != BOOK
 
 
 @verb(Undo, touches=_demands)
@@ -102,14 +106,29 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
         if event.effect == "forget":
             if event.version in passing:
                 continue
-            entry, about = _restore_entry(rows, event, call)
+            try:
+                entry, about = _restore_entry(rows, event, call)
+            except (Conflict, NotFound):
+                if not effect.partial:
+                    raise
+                continue
             refs += [entry.ref] if about else []
             notes += about
         elif event.effect == "remember":
-            notes += _take_back(rows, _additions(event) - passing, call, event.tenant)
+            notes += _take_back(rows, _additions(event) - passing, call, event.tenant, partial=effect.partial)
         elif event.effect in _UNDONE:
-            notes += _restore_fact(rows, event, call)
-            refs.append(str(Ref("fact", Scope(event.tenant, event.scope), event.key or "")))
+            scope, key = Scope(event.tenant, event.scope), event.key or ""
+            if is_block(scope, key) or key == BOOK:
+                about = _revert(rows, event, call)
+            else:
+                about = _restore_fact(rows, event, call)
+            notes += about
+            refs += [str(Ref("fact", scope, key))] if about and key != BOOK else []
+    if effect.partial:  # a line comes back only with its statement
+        for path in {event.scope for event in events if event.key == BOOK}:
+            lines = LearnedLines(rows, [Scope(effect.scope.tenant, path)], call)
+            lines.drop_stale()
+            notes += lines.write(rows, None)
     refs.reverse()
     detail = {"undone": effect.token, "restored": len(refs)}
     notes.append(Note(effect=effect.name, scope=effect.scope.path, detail=detail))
@@ -182,17 +201,19 @@ def _endings(events: Iterable[Event]) -> set[int]:
     return {event.version or 0 for event in events if event.effect == "forget"}
 
 
-def _take_back(rows: Transaction, sequences: set[int], call: Call, tenant: str) -> list[Note]:
+def _take_back(rows: Transaction, sequences: set[int], call: Call, tenant: str, *, partial: bool) -> list[Note]:
     """End the entries that a call added; return the notes."""
     query = EntryQuery(tenant=tenant, sequences=sorted(sequences))
-    return [note for new in (rows.entries(query) if sequences else ()) for note in _end_new(rows, new, call)]
+    return [note for new in (rows.entries(query) if sequences else ()) for note in _end_new(rows, new, call, partial)]
 
 
-def _end_new(rows: Transaction, new: Entry, call: Call) -> list[Note]:
+def _end_new(rows: Transaction, new: Entry, call: Call, partial: bool) -> list[Note]:
     if new.ended_at is not None:
         current = entry_of_key(rows, shelf_of(new), new.chain)
-        if current is None:
-            return []  # it was forgotten
+        if current is not None and current.id == new.id:
+            return [end_entry(rows, current, call.now)]  # it was replaced, and brought back
+        if current is None or partial:
+            return []  # it was forgotten, or something newer is to stay
         raise _place_conflict(new.ref, current.ref)
     return [end_entry(rows, new, call.now)]
 
@@ -213,6 +234,24 @@ def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ..
     ttl = None if before.expires_at is None else max(1, int((before.expires_at - call.now).total_seconds()))
     write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(before.value)), ttl=ttl, domain=before.domain)
     return set_fact(rows, write, call).notes
+
+
+def _revert(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:
+    """Take back what an event did to a block or its book, line by line: what others changed since stays."""
+    scope, key, version = Scope(event.tenant, event.scope), event.key or "", event.version or 0
+    written, before = rows.revision(scope, key, version=version), _value_before(rows, scope, key, version)
+    if written is None or written.forgotten:
+        raise _too_late(str(Ref("fact", scope, key)))
+    fact = rows.fact(scope, key)
+    now = fact.value if fact is not None and fact.active_at(call.now) else None
+    blank: Any = {} if key == BOOK else ""
+    revert: Callable[[Any, Any, Any], Any] = revert_book if key == BOOK else revert_text
+    reverted = revert((before.value if before else None) or blank, written.value or blank, now or blank)
+    if before is None and reverted == blank:
+        return delete_fact(rows, DeleteFact(scope=scope, key=key), call).notes if now is not None else ()
+    if reverted == now:
+        return ()
+    return set_fact(rows, SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(reverted))), call).notes
 
 
 def _value_before(rows: Reader, scope: Scope, key: str, version: int) -> Revision | None:

@@ -7,23 +7,29 @@ statements; it writes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from memoranda.agent.connection import connect
 from memoranda.agent.conversation import Conversation
-from memoranda.agent.models import Ask, Model, Said
+from memoranda.agent.models import Ask, Said
 from memoranda.agent.prompt import data_fence
 from memoranda.errors import InvalidValue
 from memoranda.learning.messages import Message
-from memoranda.learning.statements import PORTION, Statement, bare, canonical, has_secret, statements_in
-from memoranda.model.block import BLOCK_SCOPES, BLOCK_TYPES, BlockScope, BlockType
+from memoranda.learning.statements import PORTION, Statement, has_secret, statements_in
+from memoranda.model.block import (
+    BLOCK_SCOPES,
+    BLOCK_TYPES,
+    LONGEST_LINE,
+    BlockScope,
+    BlockType,
+    bare_line,
+    canonical_line,
+)
 from memoranda.model.text import quote
 
-LONGEST_LINE = 300
-"""Maximum number of characters of a statement."""
 MOST_STATEMENTS = 40
 """Maximum number of statements from one conversation."""
 _PROMPT_CHARACTERS = 60_000
@@ -47,6 +53,8 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of the messages that state it, starting at 0; all of them the user's."""
     replaces: tuple[str, ...] = ()
     """Remembered lines that it makes untrue, as a model copied them."""
+    ends: tuple[str, ...] = ()
+    """The keys of other statements among them."""
     for_agent: bool = False
     """Whether it matters only to the agent of this conversation."""
 
@@ -86,20 +94,14 @@ def extract_by_model(model: object, *, timeout: float = 60.0) -> Extractor:
     asked = connect(model)
 
     def extract(messages: Sequence[Message], known: Sequence[Known] = ()) -> list[Extracted]:
-        return ask_model(asked, dict(enumerate(messages)), known, timeout=timeout)
+        mine = {number for number, message in enumerate(messages) if message.role == "user"}
+        if not mine:
+            return []
+        ask = Ask(_INSTRUCTIONS, (Said("user", _prompt(messages, known)),), schema=_SCHEMA)
+        talk = Conversation(asked, ask, timeout=timeout, fit=lambda value: _statements(value, mine, known))
+        return talk.hear().answer
 
     return extract
-
-
-def ask_model(
-    model: Model, messages: Mapping[int, Message], known: Sequence[Known] = (), *, timeout: float = 60.0
-) -> list[Extracted]:
-    """Return what a model finds in messages, which it is shown and which it cites by their numbers."""
-    mine = {number for number, message in messages.items() if message.role == "user"}
-    if not mine:
-        return []
-    ask = Ask(_INSTRUCTIONS, (Said("user", _prompt(messages, known)),), schema=_SCHEMA)
-    return Conversation(model, ask, timeout=timeout, fit=lambda value: _statements(value, mine, known)).hear().answer
 
 
 _INSTRUCTIONS = """\
@@ -168,7 +170,7 @@ def _statements(value: dict[str, Any], mine: set[int], known: Sequence[Known]) -
         raise InvalidValue(f"the answer does not match its schema: {error}", path="$") from error
     if len(lines) > MOST_STATEMENTS:
         raise InvalidValue(f"the answer has {len(lines)} lines, the limit is {MOST_STATEMENTS}", path="$.lines")
-    keys = {canonical(one.text): one.key for one in known}
+    keys = {canonical_line(one.text): one.key for one in known if one.key}
     found: list[Extracted] = []
     for line in lines:
         said, text = mine & set(line.messages), _one_line(line.text)
@@ -182,13 +184,15 @@ def _statements(value: dict[str, Any], mine: set[int], known: Sequence[Known]) -
             single=line.single and attribute != "note",
             core=line.block == "core",
         )
-        replaced = next((keys[one] for one in map(canonical, line.replaces) if one in keys), "")
+        replaced = [key for key in (keys.get(canonical_line(one)) for one in line.replaces) if key]
+        key = replaced[0] if replaced else stated.key
         found.append(
             Extracted(
                 statement=stated,
-                key=replaced or stated.key,
+                key=key,
                 messages=tuple(sorted(said)),
                 replaces=tuple(line.replaces),
+                ends=tuple(dict.fromkeys(one for one in replaced if one != key)),
                 for_agent=line.scope == "agent",
             )
         )
@@ -200,23 +204,22 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.]+")
 
 def _attribute(text: str) -> str:
     """Return an attribute as the rules would spell it: a few words, or names joined by dots."""
-    words = " ".join(_NOT_IN_A_NAME.sub(" ", canonical(text)).split())
+    words = " ".join(_NOT_IN_A_NAME.sub(" ", canonical_line(text)).split())
     return ".".join(part.strip() for part in words[:60].split(".") if part.strip()) or "note"
 
 
 def _one_line(text: str) -> str:
-    line = bare(" ".join(text.replace("\0", "").split()))
+    line = bare_line(" ".join(text.replace("\0", "").split()))
     if not line or len(line) > LONGEST_LINE:
         raise InvalidValue(f"{quote(line)} is not a line of 1 to {LONGEST_LINE} characters", path="$.lines")
     return line
 
 
-def _prompt(messages: Mapping[int, Message], known: Sequence[Known]) -> str:
+def _prompt(messages: Sequence[Message], known: Sequence[Known]) -> str:
     """Return the conversation and what is remembered, each fenced as data."""
     said: list[dict[str, Any]] = []
     room = _PROMPT_CHARACTERS
-    for number in sorted(messages, reverse=True):
-        message = messages[number]
+    for number, message in reversed(list(enumerate(messages))):
         # Results of tools say nothing about the user, and are the likeliest place for injected lines.
         if message.role not in ("user", "assistant"):
             continue

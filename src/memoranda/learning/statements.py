@@ -16,9 +16,11 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-from unicodedata import category, normalize
+from unicodedata import normalize
 
 import msgspec
+
+from memoranda.model.block import canonical_line
 
 LONGEST_SENTENCE = 400
 """Characters; a longer sentence is a pasted text."""
@@ -27,29 +29,9 @@ LONGEST_VALUE = 120
 PORTION = 8_000
 """Characters searched at once: a search holds the GIL, about a millisecond for 1,500 of them."""
 
-_BULLETS = re.compile(r"^\s*(?:(?:[-*•+]|\d+[.)])\s+)+")
-_INVISIBLE = frozenset({"Mn", "Cf", "Cs", "Cn"})
 _ARTICLE = re.compile(
     r"(not )?(?:(?:the|an?|einen?|einem|einer?|der|die|das|dem|den|el|los|las|una?|le|la|les|une) (?=\S)|l'(?=\S))"
 )
-
-
-def canonical(line: str) -> str:
-    """Return the canonical form of a line, by which two lines are compared.
-
-    Bullets, case, accents, white space, invisible characters and a final full stop do not count.
-
-    >>> canonical("-  Lives in PORTO. ") == canonical("* lives in Pôrto")
-    True
-    """
-    decomposed = normalize("NFKD", normalize("NFKC", line).casefold())
-    visible = "".join(character for character in decomposed if category(character) not in _INVISIBLE)
-    return " ".join(bare(visible).split()).rstrip(" .;,!")
-
-
-def bare(line: str) -> str:
-    """Return a line without its bullet."""
-    return _BULLETS.sub("", line)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +72,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plain(text: str) -> str:
     """Return the canonical form of a value without its article."""
-    plain = canonical(text)
+    plain = canonical_line(text)
     found = _ARTICLE.match(plain)
     return plain if found is None else (found[1] or "") + plain[found.end() :]
 
@@ -173,7 +155,9 @@ LANGUAGES = ("en", "de", "es", "fr")
 _TABLE = msgspec.toml.decode(Path(__file__).with_name("patterns.toml").read_bytes(), type=_Table)
 _PART = re.compile(r"(?<!P)<([A-Za-z]+)>")
 _BREAK = re.compile(r"\n {4}")
-_NOUNS = {canonical(word): (name, noun.one) for name, noun in _TABLE.nouns.items() for word in noun.words.split("|")}
+_NOUNS = {
+    canonical_line(word): (name, noun.one) for name, noun in _TABLE.nouns.items() for word in noun.words.split("|")
+}
 # Guards are looked up after a match: as parts of every pattern, they would take seconds to compile.
 _CALENDAR_WORDS = re.compile(rf"\b(?:{_BREAK.sub('', _TABLE.guards['calendar'])})\b", re.IGNORECASE)
 _GUARDS = {
@@ -307,7 +291,7 @@ _NAMING = frozenset({"name", "place", "origin", "childhood", "birthplace", "empl
 """Attributes that need a name, which cannot be recognized in a text that is all upper case."""
 _NO_NAMES = frozenset(
     {"back", "maybe", "later", "now", "asap", "not"}
-    | {canonical(word) for one in (*_TABLE.calendar.months, *_TABLE.calendar.weekdays) for word in one.split("|")}
+    | {canonical_line(word) for one in (*_TABLE.calendar.months, *_TABLE.calendar.weekdays) for word in one.split("|")}
 )
 _OF_THE_SPEAKER = re.compile(rf"\b(?:{_alternation('self')})", re.IGNORECASE)
 _THIRD_PERSON = tuple(
@@ -502,7 +486,7 @@ def _statement(rule: Rule, found: re.Match[str], held: list[str], at: datetime |
     if rule.language != "en" and not row.verbatim and _OF_THE_SPEAKER.search(whole):
         return None
     naming = row.attribute in _NAMING or row.attribute.startswith("{0}")
-    if naming and (found.string.isupper() or canonical(held[-1]) in _NO_NAMES):
+    if naming and (found.string.isupper() or canonical_line(held[-1]) in _NO_NAMES):
         return None
     when = next((said for said in found.groupdict().values() if said), "")
     moment = _moment(when, at, ahead=row.plan) if when else None
@@ -550,7 +534,7 @@ class _Moment(NamedTuple):
 
 
 def _numbers(lists: list[str]) -> dict[str, int]:
-    return {canonical(word): number for number, words in enumerate(lists, 1) for word in words.split("|")}
+    return {canonical_line(word): number for number, words in enumerate(lists, 1) for word in words.split("|")}
 
 
 _CALENDAR = _TABLE.calendar
@@ -611,9 +595,9 @@ def _moment(said: str, at: datetime | None, *, ahead: bool) -> _Moment | None:
     for unit, pattern in _AGO:
         if found := pattern.search(said):
             number = found["count"] or found["past"]
-            return _start_of_unit(at, unit, -int(number) if number.isdigit() else -_COUNTS[canonical(number)])
+            return _start_of_unit(at, unit, -int(number) if number.isdigit() else -_COUNTS[canonical_line(number)])
     if found := _WEEKDAY.search(said):
-        days = (_WEEKDAYS[canonical(found[0])] - at.isoweekday()) % 7
+        days = (_WEEKDAYS[canonical_line(found[0])] - at.isoweekday()) % 7
         return _start_of_unit(at, "day", days or 7) if ahead else _start_of_unit(at, "day", days - 7)
     return None
 
@@ -623,7 +607,7 @@ def _date(parts: dict[str, str | None], at: datetime | None, ahead: bool) -> _Mo
     if year is None and at is None:
         return None
     zone = UTC if at is None else at.tzinfo
-    number = 1 if month is None else int(month) if month.isdigit() else _MONTHS[canonical(month)]
+    number = 1 if month is None else int(month) if month.isdigit() else _MONTHS[canonical_line(month)]
 
     def in_year(chosen: int) -> datetime:
         return datetime(chosen, number, int(day or 1), tzinfo=zone)
@@ -669,7 +653,7 @@ def _day(said: str) -> str | None:
         if found := pattern.fullmatch(said):
             parts = found.groupdict()
             month = parts["month"] or ""
-            number = int(month) if month.isdigit() else _MONTHS[canonical(month)]
+            number = int(month) if month.isdigit() else _MONTHS[canonical_line(month)]
             day = int(parts["day"] or 0)
             if 1 <= number <= 12 and 1 <= day <= 31:
                 return f"{number:02}-{day:02}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, cast
+from unicodedata import category, normalize
 
 from memoranda.errors import InvalidScope, InvalidValue, LimitExceeded, UsageError
 from memoranda.model.fact import Fact
@@ -24,6 +27,8 @@ CORE_ENTRIES = 20
 ARCHIVAL_CHARACTERS = 8_000
 MOST_MATCHES = 100
 """Lines of one recall."""
+LONGEST_LINE = 300
+"""Characters of a line that is learned."""
 
 BLOCKS = "blocks"
 """What the keys of blocks begin with: a block is the fact `blocks.core` or `blocks.archival` of its scope."""
@@ -136,6 +141,52 @@ def agent_scope(scope: Scope, agent: str) -> Scope:
 def lines_of(text: str) -> list[tuple[int, str]]:
     """Return the lines of a text that say something, with their numbers from 1 on."""
     return [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
+_BULLETS = re.compile(r"^\s*(?:(?:[-*•+]|\d+[.)])\s+)+")
+_INVISIBLE = frozenset({"Mn", "Cf", "Cs", "Cn"})
+
+
+def bare_line(line: str) -> str:
+    """Return a line without its bullet."""
+    return _BULLETS.sub("", line)
+
+
+def canonical_line(line: str) -> str:
+    """Return the canonical form of a line, by which two lines are compared.
+
+    Bullets, case, accents, white space, invisible characters and a final full stop do not count.
+
+    >>> canonical_line("-  Lives in PORTO. ") == canonical_line("* lives in Pôrto")
+    True
+    """
+    decomposed = normalize("NFKD", normalize("NFKC", line).casefold())
+    visible = "".join(character for character in decomposed if category(character) not in _INVISIBLE)
+    return " ".join(bare_line(visible).split()).rstrip(" .;,!")
+
+
+def canonical_digest(line: str) -> str:
+    """Return the digest of a line's canonical form, by which learned lines are known."""
+    return hashlib.sha256(canonical_line(line).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def fits_a_line(text: str) -> bool:
+    """Return whether a text can be learned as one line of a block."""
+    return any(character.isalnum() for character in text) and len(text) <= LONGEST_LINE and len(text.splitlines()) == 1
+
+
+def fits_a_block(block: BlockType, lines: Sequence[str]) -> bool:
+    """Return whether these lines are within the limits of a block."""
+    entries = CORE_ENTRIES if block == "core" else len(lines)
+    return len("\n".join(lines)) <= _CHARACTERS[block] and sum(bool(line.strip()) for line in lines) <= entries
+
+
+def trim_lines(lines: Sequence[str]) -> list[str]:
+    """Return lines without the trailing blank ones."""
+    kept = list(lines)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return kept
 
 
 def check_content(block: BlockType, content: Any) -> str:

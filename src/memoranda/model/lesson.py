@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+import msgspec
+
+from memoranda.model.block import BlockScope, BlockType
 from memoranda.model.result import Result
 
 Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated"]
@@ -29,6 +32,50 @@ class Lesson(Result, frozen=True, kw_only=True):
     """Since when it is true, where the messages say so."""
 
 
+class LineChange(Result, frozen=True, kw_only=True):
+    """A line that was added to a memory block or removed from it."""
+
+    change: Literal["added", "removed"]
+    scope: BlockScope
+    block: BlockType
+    line: str
+    seqs: tuple[int, ...] = ()
+    """The parts of a chat that it comes from."""
+
+
+WhyLeftOut = Literal["known", "taken_out", "outdated", "no_room", "unfit", "kept"]
+"""Why a line does not change: it is known, it was removed by hand before, something newer is known, the blocks are
+full, it is not a valid line, or the line that would be removed was not learned and is kept."""
+
+
+class LeftOut(Result, frozen=True, kw_only=True):
+    """A line that was not added to a memory block or not removed from it, and why."""
+
+    line: str
+    why: WhyLeftOut
+
+
+class Source(msgspec.Struct, frozen=True, order=True):
+    """Where a line was learned: a chat, and the sequence number of one of its parts."""
+
+    conversation: str
+    seq: int
+
+
+class LearnedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a learned line beside its text: its sources, when it was last said, and its statement."""
+
+    sources: tuple[Source, ...] = ()
+    """Parts of chats; none for a line that follows a statement which was learned elsewhere."""
+    said_at: datetime
+    topic: str = ""
+    """In lines of earlier versions, which have no key: the attribute, if only one line of it is true at a time."""
+    ended: bool = False
+    """In books of earlier versions: whether the user took it back, so that an earlier statement of it is outdated."""
+    key: str = ""
+    """The key of its statement."""
+
+
 class Learned(Result, frozen=True, kw_only=True):
     """What was learned from a conversation.
 
@@ -41,9 +88,15 @@ class Learned(Result, frozen=True, kw_only=True):
     lessons: tuple[Lesson, ...] = ()
     undo: tuple[str, ...] = ()
     """What `undo` takes back; a long conversation was learned in several steps."""
+    lines: tuple[LineChange, ...] = ()
+    """The lines of memory blocks that changed with the statements."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What sleep-time memory did not learn as a line, and why."""
     pending: str | None = None
-    """Why nothing could be extracted, such as a model that does not answer. The messages are kept; undo this and learn
-    again to extract what they state."""
+    """Why nothing could be extracted, such as a model that does not answer, and when it is tried again. The messages
+    are kept, and read by the next `learn` that is given them, or by the sleep-time worker."""
+    retry_at: datetime | None = None
+    """When the sleep-time worker reads them at the earliest."""
 
     @property
     def added(self) -> tuple[Lesson, ...]:

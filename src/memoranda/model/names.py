@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -133,11 +134,18 @@ class Internal(msgspec.Struct, frozen=True):
 
 
 _USER, _USER_AGENT, _CONVERSATION = ("user",), ("user", "agent"), ("user", "thread")
+_THREADS = tuple(
+    (*kinds, "thread")
+    for number in range(5)
+    for kinds in combinations(("user", "project", "agent", "workflow"), number)
+    if (*kinds, "thread") != _CONVERSATION
+)
 
 INTERNALS = (
     Internal("memory blocks", (_USER, _USER_AGENT), ("blocks.core", "blocks.archival")),
     Internal("sleep-time memory", (_USER, _USER_AGENT), ("sleep.learned",)),
     Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",)),
+    Internal("learning", _THREADS, ("jobs.learn",)),
     Internal("chat", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
     Internal("conversations with workflows", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
     Internal("conversations with workflows", (_USER,), ("threads.current",)),

@@ -17,8 +17,8 @@ from memoranda.server.metrics import Metrics
 from memoranda.server.settings import Settings
 
 if TYPE_CHECKING:
+    from memoranda.learning.extraction import Extractor
     from memoranda.sleep import Looked, SleepWorker
-    from memoranda.sleep.extraction import Extractor
 
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 def find_extractor(model: str) -> Extractor:
     """Return the extractor: a model by its name, or rules if the name is empty."""
-    from memoranda.sleep.extraction import extract_by_model, extract_by_rules
+    from memoranda.sleep import extract_by_model, extract_by_rules
 
     return extract_by_model(find_model(model)) if model else extract_by_rules
 
@@ -62,8 +62,8 @@ class _Reporter:
             if one.failed:
                 # Only the code: the message may quote the conversation. `memoranda sleep list` shows all of it.
                 why = {"code": one.job.error.partition(":")[0], "state": one.job.state, "attempts": one.job.attempts}
-                _log.warning("a conversation could not be consolidated", extra={"fields": fields | why})
-        done = sum(one.consolidated is not None for one in looked.ran)
+                _log.warning("a conversation could not be read", extra={"fields": fields | why})
+        done = sum(one.consolidated is not None or one.learned is not None for one in looked.ran)
         failed = sum(one.failed for one in looked.ran)
         self._metrics.slept["done"] += done
         self._metrics.slept["failed"] += failed

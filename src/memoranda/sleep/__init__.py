@@ -1,4 +1,4 @@
-"""Sleep-time memory: learn from conversations that have settled, and write it to memory blocks.
+"""Sleep-time memory: learn from conversations that have settled, as statements and as lines of memory blocks.
 
 `settle` enqueues a job for each conversation that is over, `run_due` runs the jobs that are due, and a `SleepWorker`
 does both periodically; `run_sleep_time` processes one conversation now. `undo` and `forget_conversation` remove what
@@ -7,6 +7,7 @@ was learned.
 >>> import memoranda
 >>> from memoranda.agent.models import Reply
 >>> from memoranda.chat import Agent, chat
+>>> from memoranda.learning.messages import Message
 >>> class Polite:
 ...     name = "polite:1"
 ...
@@ -15,7 +16,7 @@ was learned.
 >>> desk = Agent(id="desk", model=Polite())
 >>> memory = memoranda.open(":memory:")
 >>> turn = chat(memory, desk, "I live in Faro.", user="ada", conversation_id="c1", message_id="m1")
->>> [lesson.text for lesson in extract_by_rules(turn.parts).lessons]
+>>> [one.statement.text for one in extract_by_rules([Message(role="user", text="I live in Faro.")])]
 ['Lives in Faro']
 >>> [job.state for job in settle(memory, delay=0)]
 ['waiting']
@@ -36,17 +37,18 @@ was learned.
 ...     name = "reader:1"
 ...
 ...     def reply(self, ask, *, timeout=30.0):
-...         return Reply(value={"lines": [{"text": "Travels by train", "block": "archival", "messages": [1]}]})
->>> [lesson.text for lesson in extract_by_model(Reader())(turn.parts).lessons]
-['Travels by train']
+...         return Reply(value={"lines": [{"text": "Travels by train", "block": "archival", "messages": [0]}]})
+>>> turn = chat(memory, desk, "By train, as always.", user="ada", conversation_id="c2", message_id="m2")
+>>> [change.line for change in run_sleep_time(memory, "c2", user="ada", extractor=extract_by_model(Reader())).changes]
+['- Travels by train']
 >>> SleepWorker(memory, delay=0).look()
 []
 >>> memory.close()
 """
 
-from memoranda.sleep.extraction import extract_by_model, extract_by_rules
+from memoranda.learning.extraction import extract_by_model
 from memoranda.sleep.undo import forget_conversation, sources_of, undo
-from memoranda.sleep.worker import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
+from memoranda.sleep.worker import Looked, SleepWorker, extract_by_rules, run_due, run_sleep_time, settle, sleep_jobs
 
 __all__ = [
     "Looked",

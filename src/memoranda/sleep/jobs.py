@@ -1,19 +1,11 @@
-"""Durable jobs, stored as facts, with leases and retries.
-
-A job is a fact of the scope that it works for, so erasing the scope erases the job. A scope has one job of each kind.
-Its `mark` says how far the work has to go; a job that has reached its mark does not run again.
-
-    waiting ──lease──▶ running ──finish──▶ done
-       ▲                  │
-       └──── fail, until it is dead; an expired lease counts as waiting
-"""
+"""Enqueue, lease, retry and finish jobs, which are stored as facts; see `memoranda.model.job`."""
 
 from __future__ import annotations
 
 import threading
 from contextvars import ContextVar
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -22,55 +14,9 @@ from memoranda.engine.facts import FindFacts, GetFact, SetFact
 from memoranda.errors import Conflict, NotFound
 from memoranda.model.clock import utc_now
 from memoranda.model.fact import Fact
-from memoranda.model.names import check_key
+from memoranda.model.job import LEASE, MOST_ATTEMPTS, Job, JobState, job_key, read_job
 from memoranda.model.scope import Scope
-from memoranda.model.text import quote, storable_text, words_of
-from memoranda.model.value import encode
-
-KIND = "sleep"
-"""The kind of the jobs that consolidate conversations."""
-JobState = Literal["waiting", "running", "done", "dead"]
-
-MOST_ATTEMPTS = 5
-"""Number of attempts before a job is dead."""
-FIRST_PAUSE = timedelta(minutes=1)
-"""Pause after the first failure; doubled after each further one."""
-LONGEST_PAUSE = timedelta(hours=1)
-LEASE = timedelta(minutes=5)
-"""Time that a worker has for a job before another may take it."""
-_LONGEST_ERROR = 300
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, as read at one moment."""
-
-    scope: Scope
-    kind: str
-    state: JobState
-    mark: int
-    """How far it has to go."""
-    done: int = 0
-    """How far it has gone."""
-    attempts: int = 0
-    """Number of attempts since the last success."""
-    due_at: datetime
-    """Earliest time of the next attempt."""
-    worker: str = ""
-    """The worker that runs it."""
-    leased_until: datetime | None = None
-    finished_at: datetime | None = None
-    error: str = ""
-    """Why it last failed."""
-    result: dict[str, Any] = {}
-    """The result of the last success."""
-    version: int = 0
-    """The version of its fact, expected by the next write."""
-
-    def is_due(self, now: datetime) -> bool:
-        """Return whether a worker may take it now."""
-        if self.state == "running":
-            return self.leased_until is not None and self.leased_until <= now
-        return self.state == "waiting" and self.due_at <= now
+from memoranda.model.text import quote, words_of
 
 
 def enqueue(memory: Memory, scope: Scope, kind: str, *, mark: int, due_at: datetime | None = None) -> Job | None:
@@ -100,8 +46,8 @@ def enqueue(memory: Memory, scope: Scope, kind: str, *, mark: int, due_at: datet
 
 def find_job(memory: Memory, scope: Scope, kind: str) -> Job | None:
     """Return the job of a kind in a scope, or None."""
-    fact: Fact | None = memory.perform(GetFact(scope=scope, key=_key(kind)))
-    return None if fact is None else _job(fact, kind)
+    fact: Fact | None = memory.perform(GetFact(scope=scope, key=job_key(kind)))
+    return None if fact is None else read_job(fact, kind)
 
 
 def get_job(memory: Memory, scope: Scope, kind: str) -> Job:
@@ -115,8 +61,8 @@ def get_job(memory: Memory, scope: Scope, kind: str) -> Job:
 def list_jobs(memory: Memory, kind: str, *, user: str | None = None, state: JobState | None = None) -> list[Job]:
     """Return the jobs of a kind, of one user or of all, by due time."""
     below = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
-    facts: list[Fact] = memory.perform(FindFacts(scope=below, key=_key(kind), internal=True))
-    found = [_job(fact, kind) for fact in facts]
+    facts: list[Fact] = memory.perform(FindFacts(scope=below, key=job_key(kind), internal=True))
+    found = [read_job(fact, kind) for fact in facts]
     wanted = [job for job in found if state is None or job.state == state]
     return sorted(wanted, key=lambda job: (job.due_at, job.scope.path))
 
@@ -140,18 +86,7 @@ def finish_effect(memory: Memory, job: Job, *, done: int, result: dict[str, Any]
 
     The write raises `Conflict` if another worker has taken the job over.
     """
-    return _write(
-        _release(
-            job,
-            state="done",
-            done=done,
-            mark=max(job.mark, done),
-            attempts=0,
-            error="",
-            result=result,
-            finished_at=utc_now(memory.clock),
-        )
-    )
+    return _write(msgspec.structs.replace(job.after_success(utc_now(memory.clock), done=done), result=result))
 
 
 def amend_effect(job: Job, result: dict[str, Any]) -> SetFact:
@@ -161,31 +96,20 @@ def amend_effect(job: Job, result: dict[str, Any]) -> SetFact:
 
 def put_off(memory: Memory, job: Job, *, until: datetime, mark: int) -> Job:
     """Postpone a job; this does not count as an attempt."""
-    return _keep(memory, _release(job, due_at=until, mark=mark, attempts=max(job.attempts - 1, 0), state="waiting"))
+    attempts = max(job.attempts - 1, 0)
+    return _keep(memory, job.after_release(due_at=until, mark=mark, attempts=attempts, state="waiting"))
 
 
 def fail(memory: Memory, job: Job, error: BaseException, *, most_attempts: int = MOST_ATTEMPTS) -> Job:
     """Record a failure; the job waits for its next attempt, longer each time, or is dead after the last."""
-    pause = min(FIRST_PAUSE * 2 ** max(job.attempts - 1, 0), LONGEST_PAUSE)
     code = getattr(error, "code", type(error).__name__)
-    return _keep(
-        memory,
-        _release(
-            job,
-            state="dead" if job.attempts >= most_attempts else "waiting",
-            due_at=utc_now(memory.clock) + pause,
-            error=storable_text(f"{code}: {words_of(error)}", longest=_LONGEST_ERROR),
-        ),
-    )
+    said = f"{code}: {words_of(error)}"
+    return _keep(memory, job.after_failure(said, utc_now(memory.clock), most_attempts=most_attempts))
 
 
 def retry(memory: Memory, job: Job) -> Job:
     """Make a dead or waiting job due now, with all its attempts left."""
-    return _keep(memory, _release(job, state="waiting", due_at=utc_now(memory.clock), attempts=0))
-
-
-def _release(job: Job, **changes: Any) -> Job:
-    return msgspec.structs.replace(job, worker="", leased_until=None, **changes)
+    return _keep(memory, job.after_release(state="waiting", due_at=utc_now(memory.clock), attempts=0))
 
 
 def _keep(memory: Memory, job: Job) -> Job:
@@ -194,18 +118,7 @@ def _keep(memory: Memory, job: Job) -> Job:
 
 
 def _write(job: Job) -> SetFact:
-    # The scope, the kind and the version follow from the fact itself.
-    kept = {name: part for name, part in msgspec.to_builtins(job).items() if name not in ("scope", "kind", "version")}
-    return SetFact(scope=job.scope, key=_key(job.kind), payload=msgspec.Raw(encode(kept)), expect=job.version)
-
-
-def _job(fact: Fact, kind: str) -> Job:
-    place = {"scope": msgspec.to_builtins(fact.scope), "kind": kind, "version": fact.version}
-    return msgspec.convert({**fact.value, **place}, Job)
-
-
-def _key(kind: str) -> str:
-    return check_key(f"jobs.{kind}")
+    return SetFact(scope=job.scope, key=job_key(job.kind), payload=msgspec.Raw(job.payload), expect=job.version)
 
 
 _ending: ContextVar[threading.Event | None] = ContextVar("_ending", default=None)

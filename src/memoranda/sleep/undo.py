@@ -1,78 +1,70 @@
-"""Undo a consolidation, or forget a conversation with what it taught."""
+"""Undo what a conversation taught, or forget a conversation with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Iterator
+from typing import Literal, cast
 
 import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.chat.conversation import ConversationSummary, conversation_scope, read_state
-from memoranda.engine.facts import FindFacts, GetFact, ReadHistory, WriteFacts
-from memoranda.errors import Conflict, NotFound
-from memoranda.model.block import BLOCK_TYPES, BlockScope, key_of, lines_of, owner_of
-from memoranda.model.fact import Fact, Revision
+from memoranda.engine.blocks import BOOK, LEARNED, Book
+from memoranda.engine.facts import FindFacts, GetFact
+from memoranda.engine.learned_lines import revert_text
+from memoranda.engine.learning import Unlearn
+from memoranda.engine.undo import Undo
+from memoranda.errors import NotFound
+from memoranda.model.block import Block, BlockType, canonical_digest, lines_of
+from memoranda.model.fact import Fact
+from memoranda.model.job import SLEEP, Job
+from memoranda.model.lesson import LineChange, Source
+from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.sleep.consolidation import (
-    BOOK,
-    RACES,
-    SLEEP,
-    BlockSnapshot,
-    Book,
-    Change,
-    Place,
-    Source,
-    limit_to_user,
-    places_of,
-    prune,
-    read_blocks,
-    read_book,
-    revert,
-    without,
-)
-from memoranda.sleep.extraction import digest
-from memoranda.sleep.jobs import KIND, Job, amend_effect, check_interrupt, get_job
-
-T = TypeVar("T")
+from memoranda.sleep.jobs import amend_effect, check_interrupt, get_job
 
 _CHECK_EVERY = 100
 """Number of books between two checks for an interrupt."""
 
 
-def undo(memory: Memory, conversation_id: str, *, user: str) -> tuple[Change, ...]:
-    """Undo what the latest consolidation of a conversation changed in the blocks; return the changes.
+def undo(memory: Memory, conversation_id: str, *, user: str) -> tuple[LineChange, ...]:
+    """Undo what was last learned from a conversation; return the changes in the blocks.
 
     A block that was not written since gets exactly its previous text. In others the added lines are removed, and the
-    removed ones come back. What was undone is not learned again.
+    removed ones come back; statements that were replaced since stay. What was undone is not learned again.
     """
-    scope = conversation_scope(memory, user, conversation_id)
-
-    def attempt() -> tuple[Change, ...]:
-        job = get_job(memory, scope, KIND)
-        if not job.result.get("written"):
-            raise NotFound(
-                f"there is nothing to undo for {quote(conversation_id)}",
-                hint="It taught nothing, or was already undone",
-                value=conversation_id,
-            )
-        return _undo(memory, job, user)
-
-    return _retry_conflicts(attempt)
+    job = get_job(memory, conversation_scope(memory, user, conversation_id), SLEEP)
+    if not job.result.get("written") and not job.result.get("undo"):
+        raise NotFound(
+            f"there is nothing to undo for {quote(conversation_id)}",
+            hint="It taught nothing, or was already undone",
+            value=conversation_id,
+        )
+    # Through the caller's own door, so that the lines count as removed by a person.
+    home = Scope.of(tenant=memory.tenant, user=user)
+    own = limit_to(memory, home)
+    before = _blocks(own, user, job)
+    for token in job.result.get("undo", ()):
+        own.perform(Undo(scope=home, token=token, partial=True))
+    if "undo" not in job.result:
+        _undo_by_source(own, user, job)
+    own.perform(amend_effect(job, {**job.result, "written": [], "undo": [], "undone": True}))
+    return tuple(_changes(before, _blocks(own, user, job)))
 
 
 def forget_conversation(memory: Memory, conversation_id: str, *, user: str) -> list[str]:
-    """Erase a conversation, and remove the lines that were learned only from it; return these lines."""
+    """Erase a conversation, and end what was learned only from it; return the lines that were removed."""
     # Erase first: if that is denied nothing has changed, and a later `settle` removes lines that are left over.
     memory.erase(user=user, thread=conversation_id)
-    return _take_back(memory, user, {conversation_id})
+    return _unlearn(memory, user, {conversation_id})
 
 
 def sources_of(memory: Memory, line: str, *, user: str, agent: str | None = None) -> list[Source]:
     """Return where a line of a block was learned; empty for a line that was written directly."""
-    scope = places_of(memory, user, agent)["user" if agent is None else "agent"]
-    known = read_book(memory.perform(GetFact(scope=scope, key=BOOK))).get(digest(line))
+    scope = Scope.of(tenant=memory.tenant, user=user, **({} if agent is None else {"agent": agent}))
+    fact: Fact | None = memory.perform(GetFact(scope=scope, key=BOOK))
+    known = None if fact is None else msgspec.convert(fact.value, Book).get(canonical_digest(line))
     return [] if known is None else list(known.sources)
 
 
@@ -88,114 +80,60 @@ def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> l
         if not number % _CHECK_EVERY:
             check_interrupt()
         user = book.scope.parts[0][1]
-        named = {source.conversation for line in read_book(book).values() for source in line.sources}
+        lines = msgspec.convert(book.value, Book).values()
+        named = {source.conversation for line in lines for source in line.sources}
         gone = {id for id in named if (user, id) not in existing and not _exists(memory, user, id)}
         if gone:
             orphans.setdefault(user, set()).update(gone)
-    return [line for user, gone in orphans.items() for line in _take_back(memory, user, gone)]
+    return [line for user, gone in orphans.items() for line in _unlearn(memory, user, gone)]
+
+
+def limit_to(memory: Memory, scope: Scope) -> Memory:
+    """Return a handle that is limited to one scope and what is below it, so that no bug can mix users."""
+    return memory.narrowed(Policy(rules=(Rule("allow", "memory", scope),)))
 
 
 def _exists(memory: Memory, user: str, conversation_id: str) -> bool:
     return read_state(memory, conversation_scope(memory, user, conversation_id)) is not None
 
 
-def _retry_conflicts(attempt: Callable[[], T]) -> T:
-    for _ in range(RACES - 1):
-        try:
-            return attempt()
-        except Conflict:
-            continue
-    return attempt()
-
-
-def _undo(memory: Memory, job: Job, user: str) -> tuple[Change, ...]:
-    # Through the caller's own door, so that the lines count as removed by a person.
-    own = limit_to_user(memory, user)
-    snapshot = read_blocks(own, places_of(own, user, job.result["agent"]))
-    texts: dict[Place, str] = {}
-    changes: list[Change] = []
-    source = job.result["source"]
-    for name in job.result["written"]:
-        place = cast("Place", tuple(name.split(".")))
-        now = snapshot.by_scope[place[0]].texts.get(place[1], "")
-        before, after = _around(own, snapshot.places[place[0]], key_of(place[1]), source)
-        text = revert(before or "", after, now)
-        if text != now:
-            texts[place] = text
-            changes += _differences(place, now, text)
-    result: dict[str, Any] = {**job.result, "written": [], "undone": True}
-    writes = [
-        *snapshot.writes(own, texts, _books_after(own, snapshot, texts, source), source=None),
-        amend_effect(job, result),
-    ]
-    own.perform(WriteFacts(scope=snapshot.places["user"], writes=tuple(writes)))
-    return tuple(changes)
-
-
-def _around(memory: Memory, place: Scope, key: str, source: str) -> tuple[Any, Any]:
-    """Return the value of a fact before a consolidation (None if there was none) and after it."""
-    history: list[Revision] = memory.perform(ReadHistory(scope=place, key=key))
-    for number in range(len(history) - 1, -1, -1):
-        origin = history[number].origin
-        if (origin.door, origin.source) == (SLEEP, source):
-            return history[number - 1].value if number else None, history[number].value
-    raise NotFound(f"the history of `{key}` in `{place}` was erased", hint="Edit the block instead")
-
-
-def _differences(place: Place, old: str, new: str) -> list[Change]:
-    scope, block = place
-    before, after = [line for _, line in lines_of(old)], [line for _, line in lines_of(new)]
-    old_lines, new_lines = set(before), set(after)
-    return [
-        *(Change(change="removed", scope=scope, block=block, line=line) for line in before if line not in new_lines),
-        *(Change(change="added", scope=scope, block=block, line=line) for line in after if line not in old_lines),
-    ]
-
-
-def _take_back(memory: Memory, user: str, conversations: set[str]) -> list[str]:
-    """Remove the lines that were learned only from these conversations, in all scopes of a user."""
-    own = limit_to_user(memory, user).through(SLEEP)
+def _unlearn(memory: Memory, user: str, conversations: set[str]) -> list[str]:
     home = Scope.of(tenant=memory.tenant, user=user)
-
-    def attempt() -> list[str]:
-        gone: list[str] = []
-        books: list[Fact] = own.perform(FindFacts(scope=home, key=BOOK, internal=True))
-        for agent in [owner_of(book.scope)[1] for book in books]:
-            gone += _take_back_from(own, user, agent, conversations)
-        return gone
-
-    return _retry_conflicts(attempt)
+    own = limit_to(memory, home).through(LEARNED)
+    return own.perform(Unlearn(scope=home, conversations=tuple(sorted(conversations))))
 
 
-def _take_back_from(memory: Memory, user: str, agent: str | None, conversations: set[str]) -> list[str]:
-    scope: BlockScope = "user" if agent is None else "agent"
-    snapshot = read_blocks(memory, places_of(memory, user, agent))
-    texts, book, gone = without(snapshot.by_scope[scope], conversations)
-    if book != snapshot.by_scope[scope].book:
-        changed: dict[Place, str] = {(scope, block): text for block, text in texts.items()}
-        writes = snapshot.writes(memory, changed, {scope: book}, source=None)
-        memory.perform(WriteFacts(scope=snapshot.places[scope], writes=tuple(writes)))
-    return gone
+def _blocks(memory: Memory, user: str, job: Job) -> list[Block]:
+    """Return the blocks that a job may have written."""
+    return memory.scope(user=user, agent=job.result["agent"]).blocks.list(scope="all")
 
 
-def _books_after(
-    memory: Memory, snapshot: BlockSnapshot, texts: dict[Place, str], source: str
-) -> dict[BlockScope, Book]:
-    """Return the books that change with these texts; lines that come back get their earlier sources."""
-    changed: set[BlockScope] = {scope for scope, _ in texts}
-    books: dict[BlockScope, Book] = {}
-    for scope in changed:
-        current = snapshot.by_scope[scope]
-        new = {**current.texts, **{block: text for (owner, block), text in texts.items() if owner == scope}}
-        lines = [line for block in BLOCK_TYPES for _, line in lines_of(new.get(block, ""))]
-        before, _ = _around(memory, snapshot.places[scope], BOOK, source)
-        earlier: Book = msgspec.convert(before or {}, Book)
-        back = {name: earlier[name] for name in map(digest, lines) if name in earlier and _is_gone(current.book, name)}
-        book = prune({**current.book, **back}, lines)
-        if book != current.book:
-            books[scope] = book
-    return books
+def _changes(old: list[Block], new: list[Block]) -> Iterator[LineChange]:
+    sides: tuple[tuple[Literal["removed", "added"], list[Block], list[Block]], ...] = (
+        ("removed", old, new),
+        ("added", new, old),
+    )
+    for change, some, others in sides:
+        present = {(block.scope, block.block_type, line) for block in others for _, line in lines_of(block.content)}
+        for block in some:
+            for _, line in lines_of(block.content):
+                if (block.scope, block.block_type, line) not in present:
+                    yield LineChange(change=change, scope=block.scope, block=block.block_type, line=line)
 
 
-def _is_gone(book: Book, name: str) -> bool:
-    return name not in book or book[name].ended
+def _undo_by_source(memory: Memory, user: str, job: Job) -> None:
+    """Revert what a job of an earlier version wrote, which is found by its source in the history of the blocks."""
+    for name in job.result["written"]:
+        scope, _, block = name.partition(".")
+        ids = {"user": user, **({"agent": job.result["agent"]} if scope == "agent" else {})}
+        blocks, kind = memory.scope(**ids).blocks, cast("BlockType", block)
+        history = blocks.history(kind)
+        texts = ["", *(one.value or "" for one in history)]
+        origins = [(one.origin.door, one.origin.source) for one in history]
+        wanted = (LEARNED, job.result["source"])
+        if wanted not in origins:
+            raise NotFound(f"the history of the {block} block was erased", hint="Edit the block instead")
+        written = len(origins) - 1 - origins[::-1].index(wanted)
+        current = blocks.get(kind)
+        text = revert_text(texts[written], texts[written + 1], current.content if current else "")
+        blocks.update(kind, text, expected_updated_at=current.updated_at if current else None)

@@ -1,63 +1,52 @@
-"""Consolidate conversations into memory blocks once they have settled.
+"""Learn from conversations once they have settled, and from messages whose model failed.
 
 A conversation has settled when no reply is in progress and nothing was said for a while. Then one job is enqueued for
-it, up to its newest part. The job asks an extractor what the conversation teaches, and writes that to the core and
-archival blocks, with its sources and the state of the job, in one transaction. If a block changes meanwhile,
-the job reads again and starts over. It runs with the permissions of one user only, so that nothing of one user can
-reach another.
+it, up to its newest part. The job asks an extractor what the conversation states, and learns it with the same effect as
+`ScopedMemory.learn`, which also writes each statement as a line of a memory block, and the state of the job, all in one
+transaction. It runs with the permissions of one user only, so that nothing of one user can reach another.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
 
 import msgspec
 
+from memoranda.api.learn import known_lines, learn_again, statement_of
 from memoranda.api.memory import Memory
 from memoranda.chat.conversation import (
     ConversationRecord,
     ConversationSummary,
+    Part,
     conversation_of,
     conversation_scope,
     list_conversations,
     read_conversation,
     source_label,
 )
-from memoranda.engine.facts import WriteFacts
+from memoranda.engine.blocks import LEARNED
+from memoranda.engine.learning import Learn, ReadStatements, Stated
 from memoranda.errors import Conflict
-from memoranda.model.block import Block, as_block
+from memoranda.learning.extraction import Extracted, Extractor, Known
+from memoranda.learning.extraction import extract_by_rules as read_by_rules
+from memoranda.learning.messages import Message
+from memoranda.model.block import Block
 from memoranda.model.clock import Duration, parse_duration, utc_now
-from memoranda.model.fact import Fact
-from memoranda.model.names import is_block
+from memoranda.model.job import LEARN, MOST_ATTEMPTS, SLEEP, Job, JobState
+from memoranda.model.lesson import Learned, LeftOut, LineChange
+from memoranda.model.ref import Ref
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote, words_of
-from memoranda.sleep.consolidation import (
-    RACES,
-    SLEEP,
-    Change,
-    LeftOut,
-    Merge,
-    limit_to_user,
-    merge,
-    places_of,
-    read_blocks,
-)
-from memoranda.sleep.extraction import Extractor, extract_by_rules, spoken_by_user
 from memoranda.sleep.jobs import (
-    KIND,
-    MOST_ATTEMPTS,
     Interrupted,
-    Job,
-    JobState,
     check_interrupt,
     enqueue,
     fail,
-    find_job,
     finish_effect,
     get_job,
     interrupt_on,
@@ -66,7 +55,7 @@ from memoranda.sleep.jobs import (
     put_off,
     retry,
 )
-from memoranda.sleep.undo import take_back_orphans
+from memoranda.sleep.undo import limit_to, take_back_orphans
 
 DELAY = 300
 """Seconds of silence after which a conversation has settled; with 0, as soon as the reply is complete."""
@@ -76,6 +65,15 @@ _CHECK_EVERY = 100
 """Number of conversations between two checks for an interrupt."""
 
 
+def extract_by_rules(messages: Sequence[Message], known: Sequence[Known] = ()) -> list[Extracted]:
+    """Return what the user plainly said about themselves, by a table of patterns, without a model.
+
+    Names, places, time zones, jobs, languages, diets, preferences and lasting wishes go to the core block; likes,
+    favourites, people, plans and notes to the archive. It stops if its worker is asked to.
+    """
+    return read_by_rules(messages, known, between=check_interrupt)
+
+
 class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
     """The result of consolidating a conversation."""
 
@@ -83,7 +81,7 @@ class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     last_seq: int
     """The sequence number of the newest part that was read."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LineChange, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     blocks: tuple[Block, ...] = ()
     """The blocks that were written."""
@@ -95,7 +93,9 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     """The job after the run."""
     consolidated: Consolidated | None = None
-    """None if it failed, or was postponed because the conversation continues."""
+    """None if it failed, was postponed because the conversation continues, or is a job of `learn`."""
+    learned: Learned | None = None
+    """What a job of `learn` learned from messages whose model had failed."""
     failed: bool = False
     """Whether it failed; the job has the error."""
 
@@ -108,7 +108,7 @@ def settle(memory: Memory, *, delay: Duration = DELAY) -> list[Job]:
     wait = waiting_time(delay)
     known = list_conversations(memory, kind="chat")
     take_back_orphans(memory, known)
-    marks = {job.scope: job.mark for job in sleep_jobs(memory)}
+    marks = {job.scope: job.mark for job in list_jobs(memory, SLEEP)}
     asked: list[Job | None] = []
     for number, one in enumerate(known, 1):
         if not number % _CHECK_EVERY:
@@ -116,7 +116,7 @@ def settle(memory: Memory, *, delay: Duration = DELAY) -> list[Job]:
         scope = conversation_scope(memory, one.user, one.id)
         if marks.get(scope, 0) < one.last_seq and _has_settled(one, utc_now(memory.clock), wait):
             # Learned in the order it was said, so that later statements replace earlier ones.
-            asked.append(enqueue(memory, scope, KIND, mark=one.last_seq, due_at=one.last_at + wait))
+            asked.append(enqueue(memory, scope, SLEEP, mark=one.last_seq, due_at=one.last_at + wait))
     return [job for job in asked if job is not None]
 
 
@@ -149,8 +149,8 @@ def run_sleep_time(
     if conversation.active:
         raise Conflict(f"a reply is in progress in {quote(conversation_id)}", hint="Wait until it is finished")
     scope = conversation_scope(memory, user, conversation_id)
-    enqueue(memory, scope, KIND, mark=conversation.last_seq)
-    job = get_job(memory, scope, KIND)
+    enqueue(memory, scope, SLEEP, mark=conversation.last_seq)
+    job = get_job(memory, scope, SLEEP)
     if job.done >= conversation.last_seq:
         return Consolidated(conversation_id=conversation_id, user=user, last_seq=job.done)
     if job.state == "dead" or (job.state == "waiting" and not job.is_due(utc_now(memory.clock))):
@@ -166,8 +166,13 @@ def run_sleep_time(
 
 
 def sleep_jobs(memory: Memory, *, user: str | None = None, state: JobState | None = None) -> list[Job]:
-    """Return the jobs that consolidate conversations, of one user or of all, with their states and errors."""
-    return list_jobs(memory, KIND, user=user, state=state)
+    """Return the jobs of one user or of all, by due time, with their states and errors.
+
+    Jobs of the kind `sleep` learn from conversations that have settled, those of the kind `learn` from messages whose
+    model failed.
+    """
+    found = [job for kind in (SLEEP, LEARN) for job in list_jobs(memory, kind, user=user, state=state)]
+    return sorted(found, key=lambda job: (job.due_at, job.scope.path))
 
 
 def run_each(
@@ -197,13 +202,15 @@ def _run(
     if taken is None:
         return None
     try:
+        if job.kind == LEARN:
+            return _read_again(memory, taken, extractor)
         conversation = read_conversation(memory, *conversation_of(job.scope), kind="chat")
         if not _has_settled(conversation, utc_now(memory.clock), wait):
             # A new message restarts the wait.
             since = utc_now(memory.clock) if conversation.active else conversation.last_at
             return Ran(job=put_off(memory, taken, until=since + wait, mark=conversation.last_seq))
         consolidated = _consolidate(memory, conversation, taken, extractor)
-        return Ran(job=get_job(memory, job.scope, KIND), consolidated=consolidated)
+        return Ran(job=get_job(memory, job.scope, SLEEP), consolidated=consolidated)
     except Interrupted:
         with suppress(Conflict):
             put_off(memory, taken, until=utc_now(memory.clock), mark=taken.mark)
@@ -222,55 +229,66 @@ def _note_failure(memory: Memory, job: Job, error: Exception, most_attempts: int
         return None
 
 
+def _read_again(memory: Memory, job: Job, extractor: Extractor) -> Ran:
+    """Learn from messages whose model failed."""
+    own = limit_to(memory, Scope.parse(job.work["scope"], tenant=memory.tenant)).through(LEARNED)
+    learned = learn_again(own.perform, job, extractor)
+    if learned is None:
+        own.perform(finish_effect(memory, job, done=job.mark, result={}))
+    after = get_job(memory, job.scope, LEARN)
+    if after.state == "running":  # more messages have come, which could not be read either
+        after = put_off(memory, after, until=utc_now(memory.clock), mark=after.mark)
+    return Ran(job=after, learned=learned or Learned(conversation=job.work["conversation"]))
+
+
 def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, extractor: Extractor) -> Consolidated:
-    """Extract lessons from what was said since the last time, and write them."""
-    own = limit_to_user(memory, conversation.user).through(SLEEP)
-    new = [part for part in conversation.parts if part.seq > job.done]
-    places = places_of(own, conversation.user, conversation.agent_id)
-    learned = extractor(new, read_blocks(own, places).standing())
-    moments = {part.seq: part.at for part in spoken_by_user(new)}
+    """Learn what was said since the last time."""
+    home, agent = Scope.of(tenant=memory.tenant, user=conversation.user), conversation.agent_id
+    own = limit_to(memory, home).through(LEARNED)
+    parts = [part for part in conversation.parts if part.seq > job.done and not part.hidden]
+    messages = [_message(part) for part in parts]
+    known = known_lines(own.perform(ReadStatements(scope=home, agent=agent, lines=True)))
+    refs = [str(Ref("message", job.scope, str(part.seq))) for part in parts]
+    extracted = extractor(messages, known) if messages else []
+    found = [_statement(one, messages, refs, conversation.user) for one in extracted]
     source = source_label(conversation.id, conversation.last_seq)
-    for race in range(RACES):
-        snapshot = read_blocks(own, places)
-        merged = merge(snapshot.by_scope, learned, conversation=conversation.id, moments=moments)
-        result = _result(merged, conversation.agent_id, source)
-        writes = [
-            *snapshot.writes(own, merged.texts, merged.books, source=source),
-            finish_effect(own, job, done=conversation.last_seq, result=result),
-        ]
-        try:
-            facts: list[Fact] = own.perform(WriteFacts(scope=places["user"], writes=tuple(writes)))
-        except Conflict:
-            # If another worker has the job it will do it; a changed block is read again.
-            if race == RACES - 1 or not _is_ours(own, job):
-                raise
-            continue
-        return Consolidated(
-            conversation_id=conversation.id,
-            user=conversation.user,
-            last_seq=conversation.last_seq,
-            changes=merged.changes,
-            left_out=merged.left_out,
-            blocks=tuple(as_block(fact) for fact in facts if is_block(fact.scope, fact.key)),
+    learned: Learned = own.perform(
+        Learn(
+            scope=home,
+            conversation=conversation.id,
+            agent=agent,
+            statements=tuple(found),
+            source=source,
+            lines=True,
+            job=finish_effect(own, job, done=conversation.last_seq, result={"agent": agent, "source": source}),
         )
-    raise AssertionError("the last race is won or raised")
+    )
+    return Consolidated(
+        conversation_id=conversation.id,
+        user=conversation.user,
+        last_seq=conversation.last_seq,
+        changes=learned.lines,
+        left_out=learned.left_out,
+        blocks=_written_blocks(own, conversation, learned),
+    )
 
 
-def _result(merged: Merge, agent: str, source: str) -> dict[str, Any]:
-    """Return the result to store in the job: how much was changed and where, not what."""
-    return {
-        "written": [f"{scope}.{block}" for scope, block in merged.texts],
-        "added": sum(change.change == "added" for change in merged.changes),
-        "removed": sum(change.change == "removed" for change in merged.changes),
-        "left_out": sum(one.why != "known" for one in merged.left_out),
-        "agent": agent,
-        "source": source,
-    }
+def _message(part: Part) -> Message:
+    role = "user" if part.kind == "user" else "assistant" if part.kind == "agent_text" else "tool"
+    return Message(role=role, text=part.text, at=part.at, id=str(part.seq))
 
 
-def _is_ours(memory: Memory, job: Job) -> bool:
-    current = find_job(memory, job.scope, KIND)
-    return current is not None and current.version == job.version
+def _statement(found: Extracted, messages: Sequence[Message], refs: Sequence[str], user: str) -> Stated:
+    """Return what an extractor found as a statement; only what the user said counts as its source."""
+    said = [place for place in found.messages if 0 <= place < len(messages) and messages[place].role == "user"]
+    stated = statement_of(msgspec.structs.replace(found, messages=tuple(said) or (0,)), messages, user)
+    return msgspec.structs.replace(stated, said_in=tuple(refs[place] for place in said))
+
+
+def _written_blocks(memory: Memory, conversation: ConversationRecord, learned: Learned) -> tuple[Block, ...]:
+    places = {(change.scope, change.block) for change in learned.lines}
+    blocks = memory.scope(user=conversation.user, agent=conversation.agent_id).blocks.list(scope="all")
+    return tuple(block for block in blocks if (block.scope, block.block_type) in places)
 
 
 _EVERY = 30.0

@@ -236,10 +236,12 @@ JobState = Literal["waiting", "running", "done", "dead"]
 
 
 class SleepJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The consolidation job of a conversation, and its result."""
+    """A job that learns from a conversation, and its result."""
 
     user: str
     conversation_id: str
+    kind: str = "sleep"
+    """`sleep` for a conversation that has settled, `learn` for messages whose model failed."""
     state: JobState
     attempts: int
     due_at: datetime
@@ -247,7 +249,7 @@ class SleepJob(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     """The error of the last attempt."""
     added: int = 0
-    """Number of lines added to the blocks by the last run."""
+    """Number of lines added to the blocks by the last run; of a job of the kind `learn`, of statements."""
     removed: int = 0
     undone: bool = False
     """Whether that was undone."""

@@ -18,7 +18,6 @@ from memoranda.api.memory import Memory
 from memoranda.chat import conversation as chat_conversation
 from memoranda.chat import turn as chat_turn
 from memoranda.chat.agent import Agent
-from memoranda.chat.conversation import conversation_of
 from memoranda.chat.prompt import preview
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from memoranda import abl
 
     # Imported where one is asked for: a server that is asked for none is ready sooner.
-    from memoranda.sleep.jobs import Job
+    from memoranda.model.job import Job
 
 
 LastEvent = Annotated[
@@ -318,7 +317,10 @@ def list_sleep_jobs(
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[SleepJobs]:
-    """Return the consolidation jobs of conversations: waiting, done and failed."""
+    """Return the jobs that learn from conversations: waiting, done and failed.
+
+    Jobs of the kind `sleep` read conversations that have settled, jobs of the kind `learn` messages whose model failed.
+    """
     from memoranda.sleep.worker import sleep_jobs
 
     last = decode_time_cursor(after)
@@ -371,11 +373,12 @@ def _erasing_handle(access: Access, user: str, conversation: str) -> Memory:
 
 
 def _job_json(job: Job) -> SleepJob:
-    user, conversation_id = conversation_of(job.scope)
+    user, conversation_id = job.conversation
     result: dict[str, Any] = job.result
     return SleepJob(
         user=user,
         conversation_id=conversation_id,
+        kind=job.kind,
         state=job.state,
         attempts=job.attempts,
         due_at=job.due_at,

@@ -84,7 +84,8 @@ def list_collections(
 ) -> Response[Collections]:
     """Return the collections with entries of the caller, and their number, by name.
 
-    A caller who may read the memory of everyone gets those of the whole tenant. With a `scope`, these are the collections of that scope alone.
+    A caller who may read the memory of everyone gets those of the whole tenant. With a `scope`, these are the
+    collections of that scope alone.
     """
     last = decode_cursor(after)
     if named is None:

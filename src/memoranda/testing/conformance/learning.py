@@ -11,7 +11,9 @@ import pytest
 from memoranda.agent.models import Ask, Reply
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
+from memoranda.engine.learning import Learn, Stated
 from memoranda.errors import Denied, InvalidValue, LimitExceeded, ModelUnavailable, NotFound, UsageError
+from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Policy
 from memoranda.store.base import Store
@@ -50,6 +52,15 @@ NAMES = (
     "Ana Bo Cleo Dan Eva Finn Gus Hal Ida Jo Kai Leo Mia Noa Ole Pia Quin Rui Sol Tia Ugo Val Wim Xia Yan Zoe Abe Bea "
     "Cal Dot Eli Fay"
 ).split()
+
+
+_PART = "message:user:ada/thread:c1#1"
+"""The ref of a part of a chat."""
+
+
+def _core(place: ScopedMemory) -> list[str]:
+    block = place.blocks.get("core")
+    return [] if block is None else block.content.split("\n")
 
 
 class LearnPromises:
@@ -179,6 +190,42 @@ class LearnPromises:
             assert len(learned.messages) == 1
         assert len(ada.entries(collection="conversations")) == 3
 
+    def test_messages_that_a_model_could_not_read_are_read_later(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        failed = ada.learn([_say("The cello is my thing.")], conversation="c1", model=_Down())
+        assert failed.retry_at is not None
+        assert failed.retry_at > clock.now()
+        assert ada.learn([_say("The cello is my thing.")], conversation="c1", model=_Down()).pending
+        line = {"text": "Plays the cello", "attribute": "hobby", "object": "cello", "block": "core", "messages": [0]}
+        model = _Reader(line)
+        again = ada.learn([_say("The cello is my thing.")], conversation="c1", model=model)
+        assert (again.pending, again.retry_at, again.known_messages) == (None, None, 1)
+        assert [lesson.said_in for lesson in again.added] == [failed.messages]
+        assert ada.learn([_say("The cello is my thing.")], conversation="c1", model=model).lessons == ()
+        assert len(model.asked) == 1
+        assert memory.ledger.verify().ok
+
+    def test_lines_of_blocks_follow_the_statements_that_they_say(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        ada.blocks.update("core", "- Has a boat", expected_updated_at=None)
+        said = Stated(key="user.place", text="Lives in Porto", value="porto", said_in=(_PART,))
+        effect = Learn(scope=ada.scope, conversation="c1", statements=(said,), lines=True)
+        learned: Learned = memory.through("sleep").perform(effect)
+        assert [(change.change, change.line) for change in learned.lines] == [("added", "- Lives in Porto")]
+        assert _core(ada) == ["- Has a boat", "- Lives in Porto"]
+        clock.advance(1)
+        moved = ada.learn([_say("I moved to Faro.")], conversation="c2")
+        assert _core(ada) == ["- Has a boat", "- Lives in Faro"]
+        ada.undo(moved)
+        assert _core(ada) == ["- Has a boat", "- Lives in Porto"]
+        assert [entry.content for entry in ada.entries(collection="statements")] == ["Lives in Porto"]
+        [match] = [one for one in ada.recall("Porto") if "Lives" in one.content]
+        assert match.collection == "statements"  # which is not found again as a line
+        ada.forget(match.ref)
+        assert _core(ada) == ["- Has a boat"]
+        assert memory.through("sleep").perform(effect).left_out[0].why == "taken_out"
+        assert memory.ledger.verify().ok
+
     def test_messages_of_any_size_and_number_are_kept_whole(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")
         long = "".join(f"Line {number} of a long letter. " for number in range(40_000))
@@ -199,9 +246,45 @@ class LearnPromises:
         assert [match.ref for match in ada.recall("rex.png", mode="keyword")] == []
         assert [match.content for match in ada.recall("look", mode="keyword")] == ["Look"]
 
+    def test_messages_of_several_providers_with_tools_and_pictures_are_kept(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        call = {"id": "t1", "type": "function", "function": {"name": "book", "arguments": '{"to": "Faro"}'}}
+        picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVyb24="}}
+        learned = ada.learn(
+            [
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "t1", "content": "I live in Berlin."},
+                {"role": "user", "content": [{"type": "text", "text": "I live in Porto."}, picture]},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "t2", "name": "look", "input": {"at": 1}}],
+                },
+                {"type": "human", "content": "I prefer trains to planes."},
+                "I speak Dutch.",
+            ],
+            conversation="mixed",
+        )
+        assert [lesson.text for lesson in learned.added] == [
+            "Lives in Porto",
+            "Prefers trains to planes",
+            "Speaks Dutch",
+        ]
+        kept = ada.entries(collection="conversations")
+        assert [(entry.metadata["role"], entry.content) for entry in kept] == [
+            ("tool", 'book {"to": "Faro"}'),
+            ("tool", "I live in Berlin."),
+            ("user", "I live in Porto."),
+            ("tool", 'look {"at":1}'),
+            ("user", "I prefer trains to planes."),
+            ("user", "I speak Dutch."),
+        ]
+        [reference] = kept[2].metadata["attachments"]
+        assert reference.startswith("image:sha256:")
+        assert "aGVyb24=" not in str(kept)
+
     def test_a_learn_is_undone_as_a_whole(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")
-        ada.learn([_say("I live in Porto.", "2019-03-01T10:00:00Z")], conversation="c1")
+        porto = ada.learn([_say("I live in Porto.", "2019-03-01T10:00:00Z")], conversation="c1")
         talk = [_say("I moved to Faro.", "2019-06-01T10:00:00Z"), {"role": "assistant", "content": "Nice!"}]
         moved = ada.learn(talk, conversation="c2")
         restored = ada.undo(moved)
@@ -214,6 +297,9 @@ class LearnPromises:
         again = ada.learn(talk, conversation="c2")
         assert [lesson.verdict for lesson in again.lessons] == ["replaced"]
         assert memory.ledger.verify().ok
+        ada.undo(again)
+        ada.undo(porto)  # which was replaced and brought back, twice
+        assert ada.entries() == []
         turned = [_say("I like olives.", "2019-03-01T10:00:00Z"), _say("I hate olives.", "2019-03-02T10:00:00Z")]
         first = memory.scope(user="bob").learn(turned)
         assert [lesson.verdict for lesson in first.lessons] == ["added", "replaced"]

@@ -12,7 +12,6 @@ from litestar.params import FromPath, FromQuery
 
 from memoranda.chat.conversation import (
     ConversationKind,
-    conversation_scope,
     list_conversations,
     read_conversation,
 )
@@ -22,13 +21,14 @@ from memoranda.governance.approvals import Decide
 from memoranda.governance.runs import ReadRuns
 from memoranda.model.block import key_of
 from memoranda.model.event import RUN_STATUSES, Event, RunSummary
+from memoranda.model.scope import Scope
 from memoranda.server.admin.context import PAGE_BYTES, FieldError, PageContext, Place, field_error
 from memoranda.server.admin.html import address, redirect
 from memoranda.server.admin.pages.collections import collections_of
 from memoranda.server.admin.pages.facts import recent_scopes
 from memoranda.server.pagination import decode_cursor, decode_number, page, page_from
 from memoranda.sleep import sleep_jobs, undo
-from memoranda.sleep.jobs import KIND, get_job, retry
+from memoranda.sleep.jobs import get_job, retry
 from memoranda.wire.codec import fit_bytes
 
 _SHOWN = 5
@@ -221,7 +221,7 @@ def list_jobs(
         "sleep.html",
         section="sleep",
         done=done,
-        jobs=[(dict(job.scope.parts), job) for job in jobs],
+        jobs=[(*job.conversation, job) for job in jobs],
         user=user,
         onwards=onwards,
         writable=context.may_write(context.principal.scope, key_of("core")),
@@ -238,8 +238,8 @@ def undo_job(context: NamedDependency[PageContext]) -> Response[bytes]:
 @post("/sleep/retry", sync_to_thread=True, status_code=200)
 def retry_job(context: NamedDependency[PageContext]) -> Response[bytes]:
     """Make a job that was given up due now."""
-    scope = conversation_scope(context.memory, context.field("user"), context.field("conversation"))
-    retry(context.memory, get_job(context.memory, scope, KIND))
+    scope = Scope.parse(context.field("scope"), tenant=context.memory.tenant)
+    retry(context.memory, get_job(context.memory, scope, context.field("kind")))
     return redirect(address("/sleep", done="retried"))
 
 

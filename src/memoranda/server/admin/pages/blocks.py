@@ -26,12 +26,12 @@ from memoranda.model.block import (
     lines_of,
 )
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.lesson import Source
 from memoranda.model.scope import Scope
 from memoranda.server.admin.context import PAGE_BYTES, PageContext, Question, field_error
 from memoranda.server.admin.html import address, redirect
 from memoranda.server.pagination import decode_number, page_from
 from memoranda.sleep import sources_of
-from memoranda.sleep.consolidation import Source
 
 PAGE = 100
 LIMITS = {"core": CORE_CHARACTERS, "archival": ARCHIVAL_CHARACTERS}
