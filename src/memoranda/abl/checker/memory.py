@@ -326,7 +326,7 @@ def _check_internal(whole: Outline, diagnostics: Diagnostics) -> None:
         internal = find_internal(_SCOPES[scope], key_of(path.text))
         if internal is not None:
             message = f"{quote(path.text)} is internal: only {internal.writer} can write it"
-            diagnostics.error("reserved_name", message, path.span, hint="Choose another path, or add `ACCESS: read`")
+            diagnostics.warning("reserved_name", message, path.span, hint="Choose another path, or add `ACCESS: read`")
 
 
 def _read_paths(whole: Outline) -> Iterator[_Place]:
