@@ -168,7 +168,7 @@ def test_s3_05_the_runtime_checks_the_permission_of_each_operation(load: Load, m
 
 
 def test_s3_06_the_runtime_mediates_the_operation(load: Load, memory: Memory, embedder: Any) -> None:
-    """An operation that is not permitted reaches neither the embedding model nor the store."""
+    """An operation that is not permitted reaches neither the embedder nor the store."""
     refused = load(FIND.replace("allowed to\n      memory", "not allowed to\n      memory"))
     assert refused.run({"about": "oak"}).error.type == "permission_denied"
     assert embedder.asked == []
@@ -209,7 +209,7 @@ def test_s3_08_remember_has_a_name_and_five_settings(load: Load, memory: Memory)
 
 
 def test_s3_09_content_is_embedded_by_itself(load: Load, memory: Memory, embedder: Any) -> None:
-    """The content is embedded automatically, by the embedding model of its collection."""
+    """The content is embedded automatically, by the embedder of its collection."""
     load(SHELVE).run({"leaf": "The oak leaf has round lobes"}).check()
     assert embedder.asked == ["The oak leaf has round lobes"]
     assert [one.embedder for one in memory.collections.list()] == [embedder.id]
@@ -289,7 +289,7 @@ def test_s3_15_metadata_are_optional_pairs_to_filter_by(load: Load, memory: Memo
 
 
 def test_s3_16_a_namespace_is_an_optional_partition(load: Load, memory: Memory) -> None:
-    """`namespace` is optional: a logical partition, such as one of a user or of a session."""
+    """`namespace` is optional: a part of a collection, such as that of a user or of a session."""
     for hall in ("north", "south"):
         load(SHELVE).run({"leaf": f"The {hall} hall shows ferns", "hall": hall}).check()
     inside = FIND + '    namespace: "north"\n'
@@ -332,7 +332,7 @@ def test_s3_19_the_query_is_embedded_at_runtime(load: Load, embedder: Any) -> No
 
 
 def test_s3_20_the_query_is_compared_with_stored_vectors(table: Any) -> None:
-    """The query is compared with the stored vectors, and results are ranked by similarity."""
+    """The query is compared with the stored vectors, and the nearest come first."""
     with memoranda.open(":memory:", embedder=table({"far": 0.3, "near": 0.9, "between": 0.6})) as memory:
         remember(memory, "far", "near", "between")
         behaviour = memoranda.mashin.Behaviour(recall="semantic")
