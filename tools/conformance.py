@@ -143,7 +143,7 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Write the pages, or compare them."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare the pages and write nothing")
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE", help="all of them by default")
     asked = parser.parse_args()

@@ -12,7 +12,7 @@ import memoranda
 from memoranda.server.admin.app import create_pages
 from memoranda.server.admin.sessions import ENTRANCE
 from memoranda.server.auth.principals import attempt_counter
-from memoranda.server.programs import Programs
+from memoranda.server.programs import load_programs
 from memoranda.server.settings import Settings
 
 SCHEMA = '{"type": "object", "properties": {"hives": {"type": "integer"}}}'
@@ -77,7 +77,7 @@ def filled(house: Any) -> Any:
 
 def test_every_route_that_changes_something_is_among_those_tried_here(filled: Any) -> None:
     with memoranda.open(":memory:") as memory:
-        pages = create_pages(Settings(), memory, Programs(memory), attempt_counter(Settings()))
+        pages = create_pages(Settings(), memory, load_programs(Settings(), memory), attempt_counter(Settings()))
     handlers = [
         (route.path.removeprefix("/admin"), handler)
         for route in pages.routes

@@ -248,7 +248,8 @@ def test_undoing_keeps_what_was_written_since() -> None:
 
 
 def test_undoing_a_book_keeps_what_was_noted_since() -> None:
-    before, after = {"a": 1, "b": 1}, {"b": 2, "c": 1}
+    before: dict[str, object] = {"a": 1, "b": 1}
+    after: dict[str, object] = {"b": 2, "c": 1}
     assert revert_book(before, after, after) == before
     assert revert_book(before, after, {"b": 3, "c": 1, "d": 1}) == {"a": 1, "b": 3, "d": 1}
 

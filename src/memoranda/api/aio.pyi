@@ -593,6 +593,7 @@ class AsyncDefinitions(AsyncHandle):
         name: str | None = None,
         slug: str | None = None,
         schema: dict[str, Any] | None = None,
+        model: type[Any] | None = None,
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,

@@ -161,6 +161,7 @@ def test_s3_04_what_is_retrieved_augments_what_is_generated(load: Load, memory: 
 def test_s3_05_the_runtime_checks_the_permission_of_each_operation(load: Load, memory: Memory) -> None:
     """Both operations are governed: the runtime checks the permission for memory before it does anything."""
     denied = load(SHELVE.replace("allowed to\n      memory", "not allowed to\n      memory")).run({"leaf": "oak"})
+    assert denied.error is not None
     assert (denied.status, denied.error.type) == ("failed", "permission_denied")
     assert memory.scope().entries(collection="herbarium") == []
     load(SHELVE).run({"leaf": "oak"}).check()
@@ -170,7 +171,8 @@ def test_s3_05_the_runtime_checks_the_permission_of_each_operation(load: Load, m
 def test_s3_06_the_runtime_mediates_the_operation(load: Load, memory: Memory, embedder: Any) -> None:
     """An operation that is not permitted reaches neither the embedder nor the store."""
     refused = load(FIND.replace("allowed to\n      memory", "not allowed to\n      memory"))
-    assert refused.run({"about": "oak"}).error.type == "permission_denied"
+    failure = refused.run({"about": "oak"}).error
+    assert failure is not None and failure.type == "permission_denied"
     assert embedder.asked == []
     load(SHELVE).run({"leaf": "oak"}).check()
     assert embedder.asked != []
@@ -411,6 +413,7 @@ def test_s3_27_permissions_list_what_a_machine_may_do(load: Load, scripted: Any)
     """`ensures` lists the capabilities: without `llm_call` the recall runs and the model is not asked."""
     model = scripted({"answer": "Round."}, again=True)
     run = load(GUIDE.replace("llm_call, memory", "memory"), model=model).run({"question": "Which?"})
+    assert run.error is not None
     assert (run.status, run.error.type, run.error.step) == ("failed", "permission_denied", "answer")
     assert ("policy_decision", "leaves", "allow") in kinds(run) and model.asked == []
     assert load(GUIDE, model=model).run({"question": "Which?"}).status == "completed"
@@ -533,6 +536,7 @@ def test_s3_40_both_steps_need_the_capability(load: Load) -> None:
     """Both `remember` and `recall` need the capability `memory` in `ensures`: without it they are denied."""
     for text, input, step in ((SHELVE, {"leaf": "oak"}, "shelve"), (FIND, {"about": "oak"}, "find")):
         run = load(text.replace("ensures\n  permissions\n    allowed to\n      memory\n", "")).run(input)
+        assert run.error is not None
         assert (run.error.type, run.error.step) == ("permission_denied", step)
         assert load(text).run(input).status == "completed"
 

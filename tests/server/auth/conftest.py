@@ -14,7 +14,6 @@ import warm_memoranda
 
 import memoranda
 from memoranda.server.auth.keys import create_key
-from memoranda.wire.admin import Role
 
 _SCRIPT = """
 import json, socket, sys
@@ -54,7 +53,7 @@ class Site:
         """What the server has written."""
         return self._log.read_text()
 
-    def token(self, user: str, role: Role = "member", *, tenant: str = "orchard", **options: Any) -> str:
+    def token(self, user: str, role: str = "member", *, tenant: str = "orchard", **options: Any) -> str:
         """Return the token of a new key."""
         return create_key(self.memory, tenant=tenant, user=user, role=role, **options).token
 
