@@ -191,6 +191,29 @@ def test_a_harmless_call_does_not_let_the_next_one_pass(load: Any, sent: Calls) 
     assert (agent.start().say("50, then 500").messages, sent) == (["Too much."], [50])
 
 
+@pytest.mark.parametrize("amount", [500, 60])
+def test_a_harmless_argument_does_not_hide_what_breaks_a_rule_in_the_session(
+    load: Any, sent: Calls, amount: int
+) -> None:
+    agent = load(
+        "MEMORY:\n  session:\n    - amount\n      INPUT: true\n",
+        "TOOLS:\n  send(amount: number) -> {id: number}\n",
+        RULE.replace("{failure}", '"Too much."'),
+        """
+        FLOW:
+          pay:
+            REASONING: false
+            ON_INPUT:
+              - ELSE:
+                CALL: send(amount = 50)
+                RESPOND: "Sent."
+        """,
+        tools={"send": sent},
+    )
+    turn = agent.start(vars={"amount": amount}).say("go")
+    assert (turn.messages, sent) == ((["Too much."], []) if amount == 500 else (["Sent."], [50]))
+
+
 def test_what_a_model_sets_is_checked_before_it_answers(load: Any) -> None:
     def note(amount: int) -> Reply:
         return Reply("", calls=(ToolCall("1", "set_variables", {"values": {"amount": amount}}),))

@@ -75,8 +75,10 @@ def check_rules(
     for rule in frame.plan.rules_at(f"calling {call.tool}" if call else checkpoint):
         if rule.number in checks.excused or not _is_due(turn, checks, rule, checkpoint, call):
             continue
-        names = _names(turn, rule, call)
-        if _is_suspended(turn, rule, call, here) or _passes(turn, checks, rule, names):
+        if _is_suspended(turn, rule, call, here):
+            continue
+        names = _breaking_names(turn, checks, rule, call)
+        if names is None:
             continue
         # It asks where its answer is used: at the first action of the step.
         if checkpoint == "step" and rule.failure is not None and rule.failure.collect:
@@ -90,20 +92,37 @@ def check_rules(
     return None
 
 
-def _passes(turn: ActiveTurn, checks: RuleChecks, rule: RulePlan, names: Any) -> bool:
-    """Check a rule; say whether it holds, or is broken and only warns."""
-    broken = _is_broken(rule, turn, names)
-    if broken and not rule.warns:
-        return False
-    checks.unchecked.discard(rule.number)
-    if broken:
-        _warn(rule, turn, names)
-        return True
+def _breaking_names(turn: ActiveTurn, checks: RuleChecks, rule: RulePlan, call: CallArguments | None) -> Any:
+    """Check a rule; return the names with which it is broken, or None if it holds, or only warns."""
     frame = turn.frame
+    views = _views(turn, checks, rule, call)
+    broken = next((names for names in views if _is_broken(rule, turn, names)), None)
+    if broken is not None and not rule.warns:
+        return broken
+    of_session = views[0] is frame.names
+    if of_session:
+        checks.unchecked.discard(rule.number)
+    if broken is not None:
+        _warn(rule, turn, broken)
+        return None
     frame.state.remedies.pop(rule.number, None)
-    if rule.settles and names is frame.names:
+    if rule.settles and of_session:
         frame.unsettled.discard(rule.number)
-    return True
+    return None
+
+
+def _views(turn: ActiveTurn, checks: RuleChecks, rule: RulePlan, call: CallArguments | None) -> tuple[Any, ...]:
+    """Return the names that a rule has to hold for: those of the session, and with the arguments of a call on top.
+
+    A rule about a call is judged by its arguments alone; any other must hold in the session, whatever they are.
+    """
+    names = turn.frame.names
+    if call is None or rule.inputs.isdisjoint(call.values):
+        return (names,)
+    with_arguments = Layer(call.values, names)
+    if rule.checkpoint or rule.number not in checks.unchecked:
+        return (with_arguments,)
+    return names, with_arguments
 
 
 def _waits_for_answer(turn: ActiveTurn, rule: RulePlan, missing: Iterable[FieldPlan]) -> bool:
@@ -149,11 +168,6 @@ def _is_suspended(turn: ActiveTurn, rule: RulePlan, call: CallArguments | None, 
 def _overlap(some: Iterable[Path], others: Iterable[Path]) -> bool:
     others = tuple(others)
     return any(one[: len(two)] == two[: len(one)] for one in some for two in others)
-
-
-def _names(turn: ActiveTurn, rule: RulePlan, call: CallArguments | None) -> Any:
-    names = turn.frame.names
-    return Layer(call.values, names) if call is not None and not rule.inputs.isdisjoint(call.values) else names
 
 
 def _is_broken(rule: RulePlan, turn: ActiveTurn, names: Any) -> bool:
