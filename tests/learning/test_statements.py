@@ -240,6 +240,8 @@ STATED = {
     "no shellfish for me": [("Avoids shellfish", "food:shellfish", "not shellfish")],
     "I love jazz": [("Likes jazz", "liking:jazz", "jazz")],
     "I hate mushrooms": [("Dislikes mushrooms", "liking:mushrooms", "not mushrooms")],
+    "I love mushrooms now": [("Likes mushrooms", "liking:mushrooms", "mushrooms")],
+    "Ich mag Pilze jetzt": [("Mag Pilze", "liking:pilze", "pilze")],
     "I prefer tea to coffee": [("Prefers tea to coffee", "preference:coffee / tea", "tea to coffee")],
     "my favourite colour is green": [("Favourite colour: green", "favourite colour", "green")],
     "I'm a big fan of Arsenal": [("Likes Arsenal", "liking:arsenal", "arsenal")],
