@@ -268,7 +268,7 @@ class Definitions(TenantHandle):
         ...     def as_text(value): return {"cone": str(value["cone"])}
         ...     changed = memory.definitions.update("kiln", schema=texts, migrate=as_text)
         ...     memory.scope(user="ada").value("kiln")
-        "6 is not of type 'string'"
+        '6 is not of type "string"'
         {'cone': '6'}
         """
         if migrate is not None and not callable(cast(object, migrate)):
@@ -917,6 +917,14 @@ class Runs(TenantHandle):
 
         Nothing is recorded unless the program was loaded with a `Recording`. With `max_bytes` the list ends with the
         step that exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     text = "machine double\\naccepts\\n  n as number\\nimplements\\n  compute twice\\n    input.n * 2"
+        ...     watched = memoranda.mashin.Behaviour(recording=memoranda.Recording(values="full"))
+        ...     run = memoranda.mashin.load(text, memory=memory, behaviour=watched).run({"n": 4})
+        ...     [(step.step, step.output) for step in memory.runs.steps(run.id)]
+        [('twice', 8)]
         """
         check_count("number", after)
         check_count("limit", limit)
