@@ -137,13 +137,15 @@ def test_a_change_is_refused_kept_or_migrated(served):
     ).json()
     assert [(one["before"], one["after"]) for one in dry["migrations"]] == [({"size": 7}, {"size": 2})]
     assert admin.patch(f"{DEFINITIONS}/barrel", json={"schema": SMALL, "stale": "keep"}).status_code == 200
-    assert "$.size" in user.get("/api/v1/memory/facts/barrel").json()["misfit"]
+    (record,) = admin.get(f"{DEFINITIONS}/barrel/records").json()["records"]
+    assert record["value"] == {"size": 7} and "$.size" in record["misfit"]
     assert [one["scope"] for one in admin.get(f"{DEFINITIONS}/barrel/stale").json()["records"]] == [
         "user:owner-of-barrel"
     ]
     assert admin.patch(f"{DEFINITIONS}/barrel", json={"migrate": expression}).status_code == 200
     fact = user.get("/api/v1/memory/facts/barrel").json()
-    assert fact["value"] == {"size": 2} and "misfit" not in fact
+    (record,) = admin.get(f"{DEFINITIONS}/barrel/records").json()["records"]
+    assert fact["value"] == record["value"] == {"size": 2} and "misfit" not in record
     broken = admin.patch(f"{DEFINITIONS}/barrel", json={"migrate": "{{"})
     assert broken.status_code == 422
 

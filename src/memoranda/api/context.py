@@ -18,7 +18,7 @@ import msgspec
 
 from memoranda.agent.prompt import MEMORY_NOTICE, estimate_tokens, tag, wrap
 from memoranda.engine.blocks import RecallBlocks
-from memoranda.engine.definitions import ReadDefinitions
+from memoranda.engine.definitions import ReadDefinitions, mark_misfit
 from memoranda.engine.facts import GetFact, GetFacts
 from memoranda.engine.recall import RecallAll, seen_scopes
 from memoranda.errors import Denied, NotFound
@@ -397,7 +397,7 @@ def _record_item(fact: Fact, definition: Definition) -> ContextItem:
     return ContextItem(
         kind="record",
         ref=_fact_ref(fact.scope, fact.key),
-        text="\n".join((*record_lines(definition.schema, fact.value), *_misfit_lines(fact))),
+        text="\n".join((*record_lines(definition.schema, fact.value), *_misfit_lines(mark_misfit(fact, definition)))),
         scope=fact.scope,
         source=definition.slug,
         updated_at=fact.updated_at,

@@ -913,14 +913,14 @@ class Runs(TenantHandle):
     def steps(
         self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
     ) -> builtins.list[RunStep]:
-        """Return what was recorded of the steps of a run, in order; `after` is the number of the last one seen.
+        r"""Return what was recorded of the steps of a run, in order; `after` is the number of the last one seen.
 
         Nothing is recorded unless the program was loaded with a `Recording`. With `max_bytes` the list ends with the
         step that exceeds it.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
-        ...     text = "machine double\\naccepts\\n  n as number\\nimplements\\n  compute twice\\n    input.n * 2"
+        ...     text = "machine double\naccepts\n  n as number\nimplements\n  compute twice\n    input.n * 2"
         ...     watched = memoranda.mashin.Behaviour(recording=memoranda.Recording(values="full"))
         ...     run = memoranda.mashin.load(text, memory=memory, behaviour=watched).run({"n": 4})
         ...     [(step.step, step.output) for step in memory.runs.steps(run.id)]

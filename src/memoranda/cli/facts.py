@@ -75,8 +75,6 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
     if desk.out.answers(fact):
         return
     desk.out.raw(fact.value if isinstance(fact.value, str) else formats.pretty_json(fact.value))
-    if isinstance(fact.misfit, str):
-        desk.out.aside(f"This record does not fit its definition: {fact.misfit}")
     if desk.out.on_terminal:
         desk.out.say(_about(desk, fact))
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from memoranda.engine.embedding import Stale
-from memoranda.engine.facts import last_used, mark_misfit, misfit_of, remove_fact, write_fact
+from memoranda.engine.facts import last_used, remove_fact, write_fact
 from memoranda.engine.pages import read_portions
 from memoranda.engine.schema_graph import UNBOUNDED
 from memoranda.engine.schemas import Contract, contract_of, prepare_schema
@@ -24,6 +24,7 @@ from memoranda.errors import (
     InvalidDefinition,
     LimitExceeded,
     NotFound,
+    SchemaViolation,
     StaleRecords,
     UsageError,
 )
@@ -111,6 +112,28 @@ def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[
         read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=is_wanted
     )
     return Outcome([mark_misfit(fact, definition) for fact in found])
+
+
+_COMPARED = 20_000
+"""Small checks that reading a record may take, to say whether it fits its definition: about a millisecond."""
+
+
+def mark_misfit(record: Fact, definition: Definition) -> Fact:
+    """Return a record, marked if it does not fit its definition; one that takes long to compare is not compared."""
+    contract = contract_of(definition)
+    misfit = misfit_of(record.value, contract) if contract.cost(encode(record.value)) <= _COMPARED else None
+    return record if misfit is None else msgspec.structs.replace(record, misfit=": ".join(misfit))
+
+
+def misfit_of(value: Any, contract: Contract) -> tuple[str, str] | None:
+    """Return the place and the reason of the first error of a value; None for one that fits its definition."""
+    try:
+        contract.accept(value)
+    except SchemaViolation as error:
+        return str(error.path), str(error.expected)
+    except LimitExceeded as error:
+        return "$", error.message
+    return None
 
 
 class CreateDefinition(WriteEffect, frozen=True, kw_only=True, tag="create_definition"):

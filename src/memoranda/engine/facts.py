@@ -12,12 +12,10 @@ import msgspec
 
 from memoranda.engine.blocks import end_removed_statements, ensure_block
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
-from memoranda.engine.schemas import Contract, contract_of
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
-from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, SchemaViolation, UsageError
+from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, moment_after, to_micros
-from memoranda.model.definition import Definition, is_slug
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Origin, Revision, with_source
@@ -25,7 +23,7 @@ from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block, is_internal, may_have_internals
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.value import canonical, decode, encode, encode_checked, hash_content
+from memoranda.model.value import canonical, decode, encode_checked, hash_content
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
 
@@ -47,32 +45,7 @@ def get_fact(rows: Reader, effect: GetFact, call: Call) -> Outcome[Fact | None]:
     fact = _fact_at(rows, effect, effect.key, call)
     if fact is None and is_session(effect.scope):
         fact = variable_of(_fact_at(rows, effect, SESSION_RECORD, call), effect.key)
-    elif fact is not None and effect.as_of is None and is_slug(effect.key):
-        definition = call.schemas.definition(rows, effect.scope, effect.key)
-        return Outcome(fact if definition is None else mark_misfit(fact, definition))
     return Outcome(fact)
-
-
-_COMPARED = 20_000
-"""Small checks that reading a record may take, to say whether it fits its definition: about a millisecond."""
-
-
-def mark_misfit(record: Fact, definition: Definition) -> Fact:
-    """Return a record, marked if it does not fit its definition; one that takes long to compare is not compared."""
-    contract = contract_of(definition)
-    misfit = misfit_of(record.value, contract) if contract.cost(encode(record.value)) <= _COMPARED else None
-    return record if misfit is None else msgspec.structs.replace(record, misfit=": ".join(misfit))
-
-
-def misfit_of(value: Any, contract: Contract) -> tuple[str, str] | None:
-    """Return the place and the reason of the first error of a value; None for one that fits its definition."""
-    try:
-        contract.accept(value)
-    except SchemaViolation as error:
-        return str(error.path), str(error.expected)
-    except LimitExceeded as error:
-        return "$", error.message
-    return None
 
 
 def _fact_at(rows: Reader, effect: GetFact | ListFacts, key: str, call: Call) -> Fact | None:
