@@ -203,7 +203,7 @@ class Agent(program.Program[Plan, Kit]):
         self._store_sources()
         return Session.resume(self._setting(), id)
 
-    def _asked_models(self) -> Iterable[Model | str | None]:
+    def _models_in_use(self) -> Iterable[Model | str | None]:
         return (self._kit.model,)
 
     def test(self) -> Report:

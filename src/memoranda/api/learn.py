@@ -63,7 +63,7 @@ def learn_again(perform: Perform, job: Job, extract: Extractor) -> Learned | Non
     """Read the messages of a job whose model failed; None if they are gone. Raises what the extractor raises."""
     work = job.work
     scope = Scope.parse(work["scope"], tenant=job.scope.tenant)
-    kept = {key: message for key in work["keys"] if (message := _kept_message(perform, scope, key)) is not None}
+    kept = {key: message for key in work["keys"] if (message := _message_under(perform, scope, key)) is not None}
     if not kept:
         return None
     if work["model"] is not None:
@@ -91,7 +91,7 @@ def _learn_portions(
     return _sum(conversation, results)
 
 
-def _kept_message(perform: Perform, scope: Scope, key: str) -> Message | None:
+def _message_under(perform: Perform, scope: Scope, key: str) -> Message | None:
     """Return a message as it was kept, its parts joined."""
     entries: list[Entry] = []
     while True:
@@ -210,9 +210,9 @@ class _Portion:
             keys = tuple(self._keys[place] for place in sorted(new))
             return (), Unread(keys=keys, error=extract.failure, model=extract.name)
         taken = [one for one in found if not new.isdisjoint(one.messages)]
-        return tuple(self._stated(one) for one in taken), None
+        return tuple(self._statement(one) for one in taken), None
 
-    def _stated(self, extracted: Extracted) -> Stated:
+    def _statement(self, extracted: Extracted) -> Stated:
         stated = statement_of(extracted, self._messages, self._user)
         return msgspec.structs.replace(stated, messages=tuple(self._first[place] for place in extracted.messages))
 

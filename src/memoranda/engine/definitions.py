@@ -198,7 +198,7 @@ class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_defin
         """Return one write for the definition and one for each record, with their bytes."""
         return 1 + len(self.migrated), sum(len(bytes(one.payload)) for one in self.migrated)
 
-    def touched(self, slug: str) -> Iterator[Demand]:
+    def demands_on(self, slug: str) -> Iterator[Demand]:
         """Yield what the change needs for the definition of this slug."""
         return self._demands_at(dict.fromkeys((slug, self.slug or slug)))
 
@@ -207,7 +207,7 @@ def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> Iterator[
     """Yield what a change needs, by the slug that rules name a definition by."""
     known = rows.scan(Definition, effect.scope.tenant)
     slugs = [one.slug for one in known if _is_called(one, effect.definition)]
-    return effect.touched(slugs[0]) if slugs else effect.demands()
+    return effect.demands_on(slugs[0]) if slugs else effect.demands()
 
 
 def _compile_schema(store: Store, effect: CreateDefinition, found: Any, call: Call) -> Call:
@@ -232,7 +232,7 @@ def _compare_ahead(store: Store, effect: UpdateDefinition, found: Any, call: Cal
         end = store.read(lambda rows: _end(rows, tenant))
         if end - position <= _FEW_EVENTS:
             break
-        paths = store.read(lambda rows, first=position: comparison.touched(rows, first, None))
+        paths = store.read(lambda rows, first=position: comparison.paths_written_after(rows, first, None))
         position = end
         for path in paths:
             comparison.add(path, store.read(lambda rows, path=path: comparison.record(rows, path, call.now)))
@@ -393,7 +393,7 @@ class Comparison:
             if self._values:
                 self.facts.append(fact)
 
-    def touched(self, rows: Reader, position: int, limit: int | None) -> set[str]:
+    def paths_written_after(self, rows: Reader, position: int, limit: int | None) -> set[str]:
         """Return the scopes whose record was written after a position of the ledger."""
         events = list(rows.events(self.new.tenant, start=position + 1, limit=limit))
         if limit is not None and len(events) == limit:
@@ -419,7 +419,7 @@ class Comparison:
         for one in migrated:
             fact = self.record(rows, one.path, call.now)
             if fact is None or fact.version != one.expect:
-                raise _changed_meanwhile(one.path, self.key)
+                raise _race_error(one.path, self.key)
             payload = self._payloads[bytes(one.payload)]
             changed = msgspec.structs.replace(
                 fact,
@@ -434,7 +434,7 @@ class Comparison:
         """Raise StaleRecords if records fit now and would not fit the changed schema."""
         migrated = {one.path for one in effect.migrated}
         stale = {path: already for path, already in self.stale.items() if path not in migrated}
-        for path in self.touched(rows, self.position, _FEW_EVENTS + 1) - migrated:
+        for path in self.paths_written_after(rows, self.position, _FEW_EVENTS + 1) - migrated:
             fact = self.record(rows, path, call.now)
             stale.pop(path, None)
             if fact is not None:
@@ -450,7 +450,7 @@ class Comparison:
         if not any(self.record(rows, path, call.now) for path in broken[:_PORTION]):
             raise Stale("records that were erased meanwhile")
         if effect.migrated:
-            raise _changed_meanwhile(broken[0], self.key)
+            raise _race_error(broken[0], self.key)
         shown = [one for path, one in self.shown.items() if path in stale and not one.already]
         raise stale_error(self.old.slug, len(broken), shown if effect.names_records else ())
 
@@ -481,7 +481,7 @@ def stale_error(slug: str, count: int, records: Sequence[StaleRecord]) -> StaleR
     )
 
 
-def _changed_meanwhile(path: str, key: str) -> Conflict:
+def _race_error(path: str, key: str) -> Conflict:
     return Conflict(
         f"the record {quote(key)} in `{path}` was changed while it was being migrated",
         hint="Migrate it again",
@@ -663,14 +663,14 @@ def _check_unique(rows: Reader, definition: Definition, *, old: Definition | Non
             continue
         for field in ("id", "slug"):
             if getattr(other, field) == getattr(definition, field):
-                raise _taken(other, field)
+                raise _duplicate_error(other, field)
         # Two names that differ only in case may be older than this rule; both may stay.
         kept = old is not None and name_key(old.name) == name_key(definition.name)
         if same(other.name) == same(definition.name) and not kept:
-            raise _taken(other, "name")
+            raise _duplicate_error(other, "name")
 
 
-def _taken(other: Definition, field: str) -> AlreadyExists:
+def _duplicate_error(other: Definition, field: str) -> AlreadyExists:
     return AlreadyExists(
         f"there is already a definition with the {field} {quote(getattr(other, field))}",
         hint=f"Choose another {field}, or update definition `{other.slug}` ({other.id})",

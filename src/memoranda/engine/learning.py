@@ -194,7 +194,7 @@ class KnownBefore(msgspec.Struct, frozen=True, kw_only=True):
 @verb(ReadStatements)
 def read_statements(rows: Reader, effect: ReadStatements, call: Call) -> Outcome[KnownBefore]:
     """Return which messages were read before, and what is stated now."""
-    keys = _known_keys(rows, effect.scope, effect.keys)
+    keys = _keys_of_messages(rows, effect.scope, effect.keys)
     if keys and (job := _find_job(rows, effect.scope, effect.conversation)) is not None:
         keys -= set(job.work["keys"])
     live = [one for scope in effect.scopes for one in rows.live_sequences(Shelf(scope, STATEMENTS, ""))]
@@ -205,7 +205,7 @@ def read_statements(rows: Reader, effect: ReadStatements, call: Call) -> Outcome
     return Outcome(KnownBefore(keys=frozenset(keys), statements=tuple(current), lines=lines))
 
 
-def _known_keys(rows: Reader, scope: Scope, keys: Sequence[str]) -> set[str]:
+def _keys_of_messages(rows: Reader, scope: Scope, keys: Sequence[str]) -> set[str]:
     """Return which of these keys messages that are kept have."""
     return {str(key) for key in rows.known(Shelf(scope, CONVERSATIONS, ""), keys=list(keys))} if keys else set()
 
@@ -223,14 +223,14 @@ def _lines_of(rows: Reader, scope: Scope, call: Call) -> Iterator[tuple[str, str
 def _texts(rows: Reader, effect: Learn, call: Call) -> Texts:
     ensure_open(rows, effect.scope)
     # Of a list that grows with each turn, most messages are kept already.
-    known = _known_keys(rows, effect.scope, [turn.key for turn in effect.turns])
+    known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns])
     turns = [turn.text for turn in effect.turns if turn.key not in known]
-    statements = [said_text(one) for one in effect.statements]
+    statements = [text_of(one) for one in effect.statements]
     found = [(CONVERSATIONS, turns)] if turns else []
     return texts_by_space(rows, effect.scope.tenant, [*found, (STATEMENTS, statements)] if statements else found)
 
 
-def _touched(rows: Reader, effect: Learn, call: Call) -> Iterator[Demand]:
+def _demands_with_lines(rows: Reader, effect: Learn, call: Call) -> Iterator[Demand]:
     """Yield what an effect demands, and the right to write blocks whose learned lines it may change."""
     yield from effect.demands()
     keys = {key for stated in effect.statements for key in (stated.key, *stated.also_ends)}
@@ -241,7 +241,7 @@ def _touched(rows: Reader, effect: Learn, call: Call) -> Iterator[Demand]:
 
 @verb(
     Learn,
-    touches=_touched,
+    touches=_demands_with_lines,
     preparation=Preparation(inquire=_texts, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
 )
 def learn(rows: Transaction, effect: Learn, call: Call) -> Outcome[Learned]:
@@ -287,7 +287,7 @@ def _keep_turns(rows: Transaction, effect: Learn, call: Call) -> tuple[list[str]
     if not effect.turns:
         return [], [], []
     shelf = Shelf(effect.scope, CONVERSATIONS, "")
-    known = _known_keys(rows, effect.scope, [turn.key for turn in effect.turns])
+    known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns])
     new = [turn for turn in effect.turns if turn.key not in known]
     items = [
         Item(payload=msgspec.Raw(encode(turn.text)), metadata=turn.metadata, key=turn.key, at=turn.at) for turn in new
@@ -442,7 +442,7 @@ class _ChainUpdate:
             before = [*current.metadata.get("outdates", ()), *current.metadata.get("said_in", ())]
             metadata["outdates"] = [ref.removeprefix("entry:") for ref in before][-_MOST_OUTDATED:]
         item = Item(
-            payload=msgspec.Raw(encode(said_text(stated))),
+            payload=msgspec.Raw(encode(text_of(stated))),
             metadata=msgspec.Raw(encode(metadata)),
             key=stated.key,
             at=stated.at if stated.valid_from is None else stated.valid_from,
@@ -455,7 +455,7 @@ class _ChainUpdate:
         return f"entry:{stored[0].id}"
 
 
-def said_text(stated: Stated) -> str:
+def text_of(stated: Stated) -> str:
     """Return the text of a statement's entry; the end of something is worth remembering too."""
     return f"No longer true: {stated.text}" if stated.ends else stated.text
 
@@ -501,7 +501,7 @@ def _note_unread(rows: Transaction, effect: Learn, learned: Learned, call: Call)
     if effect.unread is None:
         assert job is not None
         read = {turn.key for turn in effect.turns}
-        kept = _known_keys(rows, effect.scope, waiting)
+        kept = _keys_of_messages(rows, effect.scope, waiting)
         left = [key for key in waiting if key in kept and key not in read]
         if left == waiting:
             return job, []

@@ -311,7 +311,7 @@ class MemoryIndex:
         self._states, self._position, self._revision = changes.states, changes.position, changes.revision
         return bool(changes.new or changes.gone or changes.facts)
 
-    def allowed(self, narrowing: Hashable, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
+    def wanted_groups(self, narrowing: Hashable, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
         """Return which groups are wanted, by number; what was asked for is `narrowing`, by which it is cached."""
         found = self._allowed.get(narrowing)
         if found is None or len(found) < len(self.groups):

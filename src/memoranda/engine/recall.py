@@ -461,7 +461,7 @@ def _parts(index: MemoryIndex, effect: RecallAll, root: Scope) -> list[tuple[Par
         parts = list(index.parts.values())
         if narrowing == ((), (), (), None, None, root):
             return [(part, None) for part in parts]
-        allowed = index.allowed(narrowing, functools.partial(_is_wanted, effect))
+        allowed = index.wanted_groups(narrowing, functools.partial(_is_wanted, effect))
         return [(part, part.mask(allowed)) for part in parts]
 
 

@@ -44,7 +44,7 @@ class _Place:
             part for part, _ in parts if any(word in part.schema for word in (*_EXPLICIT, "patternProperties"))
         ]
         """The parts that speak about properties without naming them."""
-        wanted = {name for part, _ in parts for name in _required(part)}
+        wanted = {name for part, _ in parts for name in _names_required(part)}
         wanted.update(name for part in tests for name in part.properties)
         self.unlisted = sorted(wanted - self.names)
         """Names that a part needs or tests, and none lists."""
@@ -79,7 +79,7 @@ class _Closing:
         closed = [
             place for place in self._places.values() if place.listers and not place.is_explicit() and place.is_covered()
         ]
-        alone = self._closed_alone(closed)
+        alone = self._parts_to_close(closed)
         for place in closed:
             if all(part.index in alone or any(word in part.schema for word in _EXPLICIT) for part in place.listers):
                 continue
@@ -142,7 +142,7 @@ class _Closing:
                     if one is not other or not _are_exclusive(branch, branch_of_rival):
                         yield inside, rival
 
-    def _closed_alone(self, closed: list[_Place]) -> dict[int, tuple[Node, set[str]]]:
+    def _parts_to_close(self, closed: list[_Place]) -> dict[int, tuple[Node, set[str]]]:
         """Return the parts that can be closed by themselves, wherever they are used, with names to list as well."""
         refused = set(self._tested)
         uses: dict[int, tuple[Node, set[str]]] = {}
@@ -212,7 +212,7 @@ def _inside(part: Node) -> Iterator[tuple[str | None, Node]]:
     yield from ((None, one) for one in (*part.prefix, part.items) if one is not None)
 
 
-def _required(part: Node) -> Iterator[str]:
+def _names_required(part: Node) -> Iterator[str]:
     given = part.assertions
     yield from cast("list[str]", given.get("required", ()))
     for name, others in cast(Json, given.get("dependentRequired", {})).items():

@@ -330,7 +330,7 @@ class Gate:
 
     def _current_policies(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
         if not _needs_grants(effect, caller):
-            return _fixed_policies(caller)
+            return _own_policies(caller)
         return self._store.read(lambda rows: self._policies(rows, effect, caller))
 
     # writes
@@ -443,10 +443,10 @@ class Gate:
 
     def _policies(self, rows: Reader, effect: Effect, caller: Caller) -> tuple[Policy, ...]:
         if not _needs_grants(effect, caller):
-            return _fixed_policies(caller)
-        return _together(self._stored_policy(rows, effect.scope.tenant, caller), caller)
+            return _own_policies(caller)
+        return _together(self._policy_in_store(rows, effect.scope.tenant, caller), caller)
 
-    def _stored_policy(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
+    def _policy_in_store(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
         """Return what the database grants a caller, or what its role allows."""
         revision = rows.tenant_state(tenant).revision
         known = self._granted.get((tenant, caller.actor, caller.membership))
@@ -466,7 +466,7 @@ class Gate:
         """Return whether the policies of a caller allow a capability at a place."""
         policies = caller.policies
         if caller.granted or caller.membership is not None:
-            policies = _together(self._stored_policy(rows, tenant, caller), caller)
+            policies = _together(self._policy_in_store(rows, tenant, caller), caller)
         return all(policy is OWNER or _decide_one(policy, *demand).level == "allow" for policy in policies)
 
     def _call(self, caller: Caller, tenant: str, checks: Checks = _NONE_CHECKED) -> Call:
@@ -501,7 +501,7 @@ def _ensure_may_wait(caller: Caller, why: str) -> None:
         raise Busy(why, hint="Wait for it, in a thread")
 
 
-def _fixed_policies(caller: Caller) -> tuple[Policy, ...]:
+def _own_policies(caller: Caller) -> tuple[Policy, ...]:
     """Return the policies of a caller that no row decides."""
     return caller.policies if caller.base is None else _together(caller.base, caller)
 
@@ -528,7 +528,7 @@ def _surely_passes(effect: Effect, caller: Caller) -> bool:
     """Return whether it is certain, without reading any row, that an effect will not be refused."""
     return (
         not _needs_grants(effect, caller)
-        and decide(_fixed_policies(caller), effect).level == "allow"
+        and decide(_own_policies(caller), effect).level == "allow"
         and all(policy.quota is None for policy in caller.policies)
     )
 

@@ -67,7 +67,7 @@ def policy_of_grants(grants: Sequence[Grant], actor: str) -> Policy:
     homes = [Scope.of(tenant=grants[0].tenant, user=id)] if own and kind == "user" and id else []
     rules = [rule for rule in own if rule.role is None]
     for role in _roles_in(own, grants):
-        rules += _placed(role.rules, homes)
+        rules += _rules_in(role.rules, homes)
     return Policy(rules=tuple(rules))
 
 
@@ -78,13 +78,13 @@ def policy_of_role(membership: Membership, grants: Sequence[Grant] = (), actor: 
         return Policy()
     if role == BUILT_IN_ROLES["admin"]:
         return OWNER
-    rules = [*_placed(role.rules, membership.homes)]
+    rules = [*_rules_in(role.rules, membership.homes)]
     rules += [rule for needed, rule in membership.also if _allows_own(role, needed)]
     granted = [grant.rule for grant in grants if grant.actor in (actor, "*")]
     rules += _narrow_to_role(granted, role)
     for held in _roles_in(granted, grants):
         writes = _allows_own(role, "memory.write")
-        rules += _placed(held.rules if writes else _reads_of(held.rules), membership.homes)
+        rules += _rules_in(held.rules if writes else _reads_of(held.rules), membership.homes)
     return Policy(rules=tuple(dict.fromkeys(rules)))
 
 
@@ -119,7 +119,7 @@ def _roles_in(rules: Iterable[Rule], grants: Sequence[Grant]) -> Iterator[Role]:
             yield role
 
 
-def _placed(rules: Iterable[Rule], homes: Sequence[Scope]) -> Iterator[Rule]:
+def _rules_in(rules: Iterable[Rule], homes: Sequence[Scope]) -> Iterator[Rule]:
     """Yield the rules of a role, those about one's own memory as rules about these scopes."""
     for rule in rules:
         if rule.own:

@@ -172,10 +172,12 @@ class _Reader:
             return self._found
         role = _ROLES.get(kind)
         if role is None:
-            raise _unknown(self._index, f"role {quote(named)}" if named is not None else f"{_shown(self._fields)}")
+            raise _unknown(
+                self._index, f"role {quote(named)}" if named is not None else f"{_description(self._fields)}"
+            )
         calls = self._tool_calls()
         if "content" not in self._fields and not calls:
-            raise _unknown(self._index, f"no content in {_shown(self._fields)}")
+            raise _unknown(self._index, f"no content in {_description(self._fields)}")
         self._content(self._fields.get("content"), role)
         spoken = self._fields.get("audio")
         if not self._text and isinstance(spoken, Mapping):
@@ -250,7 +252,7 @@ class _Reader:
             self._end_text(role)
             self._result(part)
         elif kind not in _THOUGHTS:
-            raise _unknown(self._index, f"a part of type {quote(kind)}" if kind else f"a part {_shown(part)}")
+            raise _unknown(self._index, f"a part of type {quote(kind)}" if kind else f"a part {_description(part)}")
 
     def _end_text(self, role: Role) -> None:
         """Make a message of the text and the attachments so far."""
@@ -342,7 +344,7 @@ def _unknown(index: int, found: str) -> InvalidValue:
     return InvalidValue(f"message {index} has an unknown shape: {found}", hint=_SHAPES, path=f"$[{index}]")
 
 
-def _shown(fields: Mapping[str, Any]) -> str:
+def _description(fields: Mapping[str, Any]) -> str:
     return f"a dictionary with {quote(', '.join(map(str, fields)))}" if fields else "an empty dictionary"
 
 

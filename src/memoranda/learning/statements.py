@@ -448,7 +448,7 @@ def _clause_statements(clause: str, at: datetime | None) -> Iterator[tuple[State
         if done and not rule.row.also:
             continue
         found = rule.pattern.fullmatch(clause)
-        if found is None or not _is_guarded(rule, held := _held(rule, found)):
+        if found is None or not _is_guarded(rule, held := _groups(rule, found)):
             continue
         done = done or not rule.row.also
         if rule.row.attribute == "note" and (inner := list(_clause_statements(found[1], at))):
@@ -459,7 +459,7 @@ def _clause_statements(clause: str, at: datetime | None) -> Iterator[tuple[State
             yield stated, rule.row.plan
 
 
-def _held(rule: Rule, found: re.Match[str]) -> list[str]:
+def _groups(rule: Rule, found: re.Match[str]) -> list[str]:
     """Return the groups of a match that a line may contain, in the third person."""
     named = set(found.re.groupindex.values())
     groups = [group or "" for number, group in enumerate(found.groups(), 1) if number not in named]

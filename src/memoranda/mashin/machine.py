@@ -315,7 +315,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
             model=(lambda name: WatchedModel(self._model(name))) if self.recording.is_on else self._model,
         )
 
-    def _asked_models(self) -> Iterable[Model | str | None]:
+    def _models_in_use(self) -> Iterable[Model | str | None]:
         if self._kit.model is not None:
             return (self._kit.model,)
         return [step.using.text for step in self.plan.steps.values() if isinstance(step, Ask) and step.using]

@@ -21,7 +21,7 @@ _remembered: dict[str, Any] = {}
 """The class that a definition was made from in this process, by slug; None where there were several."""
 
 
-def _derived(model: Any) -> tuple[str, str, dict[str, Any]]:
+def _parts_of_class(model: Any) -> tuple[str, str, dict[str, Any]]:
     title: Any = getattr(model, "__name__", None)
     try:
         schema: dict[str, Any] = (
@@ -57,7 +57,7 @@ def with_class(
         return name, slug, schema
     if schema is not None:
         raise InvalidDefinition("there is a `schema` beside a `model`", hint="Pass one of the two", path="schema")
-    named, keyed, schema = _derived(model)
+    named, keyed, schema = _parts_of_class(model)
     return named if name is None else name, keyed if slug is None else slug, schema
 
 

@@ -229,7 +229,7 @@ class _PlainText:
         if isinstance(value, dict):
             return "; ".join(self._lines(cast("Json", value), schema))
         if isinstance(value, list):
-            said = self._said_about_items(schema)
+            said = self._schemas_of_items(schema)
             listed = enumerate(cast("list[Any]", value))
             return ", ".join([self.of(one, said[min(at, len(said) - 1)]) for at, one in listed])
         return value if isinstance(value, str) else encode(value).decode()
@@ -253,7 +253,7 @@ class _PlainText:
         title, description = (next((one for one in texts if isinstance(one, str) and one), "") for texts in found)
         return title, description
 
-    def _said_about_items(self, schema: Any) -> list[Any]:
+    def _schemas_of_items(self, schema: Any) -> list[Any]:
         """Return what is said about the items of a list: one by one, then about all others."""
         said = self._items.get(id(schema))
         if said is None:

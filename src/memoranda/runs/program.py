@@ -329,9 +329,9 @@ class Program(ABC, Generic[PlanT, KitT]):
         """Begin to import the clients of the models that it asks, in a thread, so that the first request waits less."""
         if not self._prepared:
             self._prepared = True
-            prepare(*self._asked_models())
+            prepare(*self._models_in_use())
 
-    def _asked_models(self) -> Iterable[Model | str | None]:
+    def _models_in_use(self) -> Iterable[Model | str | None]:
         """Return the models that its runs may ask, or their names."""
         return ()
 

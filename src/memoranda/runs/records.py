@@ -547,12 +547,12 @@ def update_records(
         try:
             return working.write(updates, versions=versions)
         except Conflict as error:
-            raise ToolFailed(_changed_text(working, updates, versions)) from error
+            raise ToolFailed(_conflict_text(working, updates, versions)) from error
     except (UsageError, NotFound, Refused, ScopeEnded) as error:
         raise ToolFailed(error) from error
 
 
-def _changed_text(working: WorkingMemory, updates: Collection[str], versions: dict[str, int]) -> str:
+def _conflict_text(working: WorkingMemory, updates: Collection[str], versions: dict[str, int]) -> str:
     """Return what a model is told about blocks that were changed since it read them."""
     seen = dict(versions)
     texts = {name: working.read_block(name, versions) for name in working.blocks if name in updates}
@@ -599,13 +599,13 @@ class _ToolSchema:
 
     def root(self) -> dict[str, Any]:
         """Return the schema; fields that are left out of a merge stay, so none of its fields is required."""
-        root = self._moved(self._definition.schema, self._definition.mode == "merge")
+        root = self._move(self._definition.schema, self._definition.mode == "merge")
         while self._waiting:
             name, target, optional = self._waiting.pop()
-            self._shared[name] = self._moved(target, optional)
+            self._shared[name] = self._move(target, optional)
         return root
 
-    def _moved(self, node: Any, optional: bool) -> Any:
+    def _move(self, node: Any, optional: bool) -> Any:
         if not isinstance(node, dict):
             return node
         given = cast("dict[str, Any]", node)
@@ -617,7 +617,7 @@ class _ToolSchema:
         moved: dict[str, Any] = {}
         for word, part in own.items():
             inside = optional and word in ("properties", "allOf", "anyOf")
-            moved |= map_parts({word: part}, lambda one, inside=inside: self._moved(one, inside))
+            moved |= map_parts({word: part}, lambda one, inside=inside: self._move(one, inside))
         reference = own.pop("$dynamicRef", own.get("$ref"))
         if isinstance(reference, str):
             moved.pop("$dynamicRef", None)

@@ -48,7 +48,7 @@ def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None])
     with listening:
         remove_old_exports()
         key = _prepare(settings)
-        counter: ReloadCounter = LocalCounter() if settings.workers == 1 else _shared_counter()
+        counter: ReloadCounter = LocalCounter() if settings.workers == 1 else _process_counter()
         config = ServerConfig(
             partial(_create_app, settings, counter),
             factory=True,
@@ -78,7 +78,7 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-def _shared_counter() -> ReloadCounter:
+def _process_counter() -> ReloadCounter:
     """Return a counter in memory that the worker processes share; they are started with it."""
     return cast("ReloadCounter", get_context("spawn").Value("Q", 0, lock=False))
 

@@ -111,7 +111,7 @@ class _Generation(msgspec.Struct, frozen=True, kw_only=True):
         """Return the digests of what could be loaded."""
         return {(one.kind, one.name): one.digest for one in self.files if one.digest is not None}
 
-    def failed(self) -> dict[tuple[ProgramKind, str], _File]:
+    def failures(self) -> dict[tuple[ProgramKind, str], _File]:
         """Return the files that could not be loaded, by kind and file."""
         return {(one.kind, one.file): one for one in self.files if one.errors}
 
@@ -146,7 +146,7 @@ class Programs:
         self._known: dict[tuple[ProgramKind, str], dict[str, datetime | None]] = {}
         """When each text of each program was first loaded here, oldest first."""
         self._take(self._current)
-        for one in self._current.failed().values():
+        for one in self._current.failures().values():
             said = one.errors[0]
             place = "" if said.line is None else f":{said.line}:{said.column}"
             _log.warning("%s%s could not be loaded: %s", one.file, place, said.message)
@@ -195,7 +195,7 @@ class Programs:
             # Without folders: an administrator of a tenant is not the operator of this machine.
             said = re.sub(r"[^\s`]*/", "", error.message)
             raise Conflict(f"the programs were not reloaded, and nothing was changed: {said}") from error
-        worse = [one for place, one in loaded.failed().items() if place not in before.failed()]
+        worse = [one for place, one in loaded.failures().items() if place not in before.failures()]
         if worse:
             raise _refusal(worse)
         loaded = msgspec.structs.replace(loaded, files=tuple(self._with_first_time(one) for one in loaded.files))
@@ -207,7 +207,7 @@ class Programs:
             added=[_title(one) for one in now if one not in was],
             changed=[_title(one) for one in now if was.get(one, now[one]) != now[one]],
             removed=[_title(one) for one in was if one not in now],
-            failed=[one.file for one in loaded.failed().values()],
+            failed=[one.file for one in loaded.failures().values()],
         )
 
     def _with_first_time(self, one: _File) -> _File:
@@ -269,7 +269,7 @@ class Programs:
         self.refresh()
         current = self._current
         _find(current.programs(_KINDS[language]), name, PROGRAM_WORDS[language])
-        return _linked(current, language, self.handle(principal))[name]
+        return _link(current, language, self.handle(principal))[name]
 
     def runs(self, principal: Principal, **options: Any) -> list[RunSummary]:
         """Return the runs of a caller, newest first; `options` are those of `memory.runs.list`."""
@@ -292,8 +292,8 @@ class Programs:
         fitting = next((one for one in generations if _fits(one, chain)), None)
         fitting = fitting or next((one for one in generations if _fits(one, chain[:1])), None)
         if fitting is not None:
-            return _linked(fitting, summary.language, handle)[summary.program].find(id)
-        others: Any = list(_linked(self._current, summary.language, handle).values())
+            return _link(fitting, summary.language, handle)[summary.program].find(id)
+        others: Any = list(_link(self._current, summary.language, handle).values())
         if summary.language == "mashin":
             return memoranda.mashin.find(handle, id, machines=others, kept_text=False)
         return memoranda.workflow.find(handle, id, workflows=others, actions=self._current.actions, kept_text=False)
@@ -335,7 +335,7 @@ class Programs:
         return loaded.programs("agent")[name].on(access.handle(*scopes))
 
 
-def _linked(loaded: _Generation, language: Language, handle: Memory) -> dict[str, AnyRecordedProgram]:
+def _link(loaded: _Generation, language: Language, handle: Memory) -> dict[str, AnyRecordedProgram]:
     # A called program runs on the handle that it was loaded with, so all of them are moved to the caller's.
     moved = {name: one.on(handle) for name, one in loaded.programs(_KINDS[language]).items()}
     for one in moved.values():
@@ -498,7 +498,7 @@ class _Loaders:
 
     def _machine(self, file: Path) -> list[tuple[str, str, Any]]:
         behaviour = memoranda.mashin.Behaviour(keep=self._keep, recording=self._recording)
-        return _named(memoranda.mashin.load(file, memory=self._memory, behaviour=behaviour))
+        return _rows_of(memoranda.mashin.load(file, memory=self._memory, behaviour=behaviour))
 
     def _workflow(self, file: Path) -> list[tuple[str, str, Any]]:
         settings, actions = self._settings, self.actions
@@ -506,18 +506,18 @@ class _Loaders:
             keep=self._keep, recording=self._recording, on_invalid=settings.on_invalid
         )
         egress = settings.egress_allow
-        return _named(
+        return _rows_of(
             memoranda.workflow.load(file, memory=self._memory, actions=actions, egress=egress, behaviour=behaviour)
         )
 
     def _agent(self, file: Path) -> list[tuple[str, str, Any]]:
         behaviour, egress = memoranda.abl.Behaviour(recording=self._recording), self._settings.egress_allow
-        return _named(
+        return _rows_of(
             memoranda.abl.load(file, memory=self._memory, tools=self._tools, egress=egress, behaviour=behaviour)
         )
 
 
-def _named(program: Program[Any, Any]) -> list[tuple[str, str, Any]]:
+def _rows_of(program: Program[Any, Any]) -> list[tuple[str, str, Any]]:
     return [(program.name, program.plan.digest, program)]
 
 

@@ -269,7 +269,7 @@ def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, ext
         last_seq=conversation.last_seq,
         changes=learned.lines,
         left_out=learned.left_out,
-        blocks=_written_blocks(own, conversation, learned),
+        blocks=_blocks_of(own, conversation, learned),
     )
 
 
@@ -285,7 +285,7 @@ def _statement(found: Extracted, messages: Sequence[Message], refs: Sequence[str
     return msgspec.structs.replace(stated, said_in=tuple(refs[place] for place in said))
 
 
-def _written_blocks(memory: Memory, conversation: ConversationRecord, learned: Learned) -> tuple[Block, ...]:
+def _blocks_of(memory: Memory, conversation: ConversationRecord, learned: Learned) -> tuple[Block, ...]:
     places = {(change.scope, change.block) for change in learned.lines}
     blocks = memory.scope(user=conversation.user, agent=conversation.agent_id).blocks.list(scope="all")
     return tuple(block for block in blocks if (block.scope, block.block_type) in places)

@@ -160,7 +160,9 @@ def _read(text: str, symbols: Mapping[str, str]) -> _Picture:
         least_fraction=least_fraction,
         most_fraction=most_fraction,
         exponent=len(exponent) if has_exponent else None,
-        integer_groups=_repeated([_count(integer[at:], places) for at, sign in enumerate(integer) if sign == grouping]),
+        integer_groups=_group_ends(
+            [_count(integer[at:], places) for at, sign in enumerate(integer) if sign == grouping]
+        ),
         fraction_groups=tuple(_count(fraction[:at], places) for at, sign in enumerate(fraction) if sign == grouping),
     )
 
@@ -173,7 +175,7 @@ def _count(text: str, signs: str) -> int:
     return sum(sign in signs for sign in text)
 
 
-def _repeated(groups: list[int]) -> tuple[int, ...]:
+def _group_ends(groups: list[int]) -> tuple[int, ...]:
     """Return where groups end; those of equal size go on to the left of the picture."""
     size = reduce(gcd, groups, 0)
     if not groups or {size * number for number in range(1, len(groups) + 1)} != set(groups):
@@ -196,15 +198,17 @@ def _digits(value: float, picture: _Picture, symbols: Mapping[str, str]) -> str:
     whole = whole.lstrip("0").rjust(picture.least_integer, "0")
     rest = rest.rstrip("0").ljust(picture.least_fraction, "0")
     family, grouping = str.maketrans("0123456789", _family(symbols)), symbols["grouping-separator"]
-    made = _grouped(whole[::-1], picture.integer_groups, grouping)[::-1].translate(family)
+    made = _with_separators(whole[::-1], picture.integer_groups, grouping)[::-1].translate(family)
     if rest:
-        made += symbols["decimal-separator"] + _grouped(rest, picture.fraction_groups, grouping).translate(family)
+        made += symbols["decimal-separator"] + _with_separators(rest, picture.fraction_groups, grouping).translate(
+            family
+        )
     if picture.exponent is not None:
         power = str(abs(exponent)).rjust(picture.exponent, "0").translate(family)
         made += symbols["exponent-separator"] + (symbols["minus-sign"] if exponent < 0 else "") + power
     return made
 
 
-def _grouped(digits: str, groups: tuple[int, ...], separator: str) -> str:
+def _with_separators(digits: str, groups: tuple[int, ...], separator: str) -> str:
     ends = [0, *sorted(end for end in groups if end < len(digits)), len(digits)]
     return separator.join(digits[start:end] for start, end in pairwise(ends))

@@ -203,7 +203,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
 
     # one execution
 
-    def _asked_models(self) -> Iterable[Model | str | None]:
+    def _models_in_use(self) -> Iterable[Model | str | None]:
         if self._kit.model is not None:
             return (self._kit.model,)
         return [task.use.model.name for task in self.plan.tasks.values() if task.use.model is not None]

@@ -317,7 +317,7 @@ def begin(execution: Execution, strand: Strand, *, first: Callable[[], None], ke
     `first` is called once the run is recorded.
     """
     plan = execution.plan
-    detail = {"workflow": plan.name, "digest": plan.digest, **_skipped(strand)}
+    detail = {"workflow": plan.name, "digest": plan.digest, **_omissions(strand)}
     execution.recorder.note(
         "exec_start", payload=encode_checked(execution.input, execution.memory.limits), detail=detail
     )
@@ -346,7 +346,7 @@ def resume(
 
     def claim() -> None:
         # If two processes resume one run, the ledger lets only one write this.
-        execution.recorder.note("step_record", step, detail={"type": "resumed", **_skipped(strand)})
+        execution.recorder.note("step_record", step, detail={"type": "resumed", **_omissions(strand)})
         execution.recorder.flush()
         with failing("thread"):
             first()
@@ -359,7 +359,7 @@ def resume(
     )
 
 
-def _skipped(strand: Strand) -> dict[str, list[str]]:
+def _omissions(strand: Strand) -> dict[str, list[str]]:
     """Return which records were left out because they do not fit their definitions, for an event."""
     slugs = [str(one.details.get("slug")) for one in strand.memory.skipped]
     return {"skipped": slugs} if slugs else {}
