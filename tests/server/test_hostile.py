@@ -195,7 +195,7 @@ def test_a_caller_who_hangs_up_leaves_nothing_half_done(strict):
     with closing(Raw(strict)) as gone:
         gone.send(gone.head("GET", "/api/v1/export"))
     client = strict.client()
-    # The whole request may have been carried out before anybody saw that nobody waits; half of one never is.
+    # The whole request may have been carried out before the disconnect was noticed; half of one never is.
     assert client.get(f"{FACTS}/gone").status_code in (200, 404)
     assert client.get(f"{FACTS}/gone/history").json().get("revisions", [{}])[0].get("value", 1) == 1
     assert is_well(strict)

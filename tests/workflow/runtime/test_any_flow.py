@@ -24,7 +24,7 @@ Json = dict[str, Any]
 MISSING = object()
 TASKS = ("t0", "t1", "t2", "t3")
 PAUSING = ("p0", "p1")
-"""Tasks that suspend the run; they cannot stand beside others."""
+"""Tasks that suspend the run; they cannot run beside others."""
 
 
 class Seen:
