@@ -1,4 +1,4 @@
-"""Replies word by word: the words as they come and then the same reply as a whole one, with the same errors."""
+"""Streamed replies: the words as they arrive, then the same complete reply and errors as without a stream."""
 
 from __future__ import annotations
 

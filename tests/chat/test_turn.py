@@ -1,4 +1,4 @@
-"""Turns: what is kept of them, in which order, what is told of them, and what happens when they fail or come twice."""
+"""Turns: what is stored and in which order, which events are sent, and what happens on failures and duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print fits the terminal: no line is wider, nothing that is needed is cut, nothing is left of colour."""
+"""Output fits the terminal: no line is wider, nothing needed is cut, and no colour leaks."""
 
 from __future__ import annotations
 

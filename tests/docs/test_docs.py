@@ -1,4 +1,4 @@
-"""The documents are true: every example runs, every link leads somewhere, every name is explained.
+"""The documentation is correct: every example runs, every link has a target, every name is explained.
 
 A block marked `python` is run, with `>>>` lines checked as doctests; what a `try` says is raised has to be raised.
 In a block marked `console` every line that begins with `$ ` is run, and the lines below it are compared with what it

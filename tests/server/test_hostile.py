@@ -1,4 +1,4 @@
-"""Requests that are malformed, too large, too slow or given up half-way: an answer or an end, and nothing changed."""
+"""Malformed, oversized, slow or abandoned requests get a response or a closed connection, and change nothing."""
 
 from __future__ import annotations
 

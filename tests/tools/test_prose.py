@@ -1,4 +1,4 @@
-"""The program that finds odd phrases in prose."""
+"""The tool that finds odd phrases in prose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about expressions and templates that cannot be read: code, place and hint."""
+"""Diagnostics of expressions and templates with syntax errors: code, location and hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is said to an agent, it answers or says in a typed error why not, and its session can be loaded again."""
+"""For any message, an agent answers or raises a typed error, and its session can be loaded again."""
 
 from __future__ import annotations
 

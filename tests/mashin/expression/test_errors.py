@@ -1,4 +1,4 @@
-"""What cannot be read is shown with its place; what cannot be computed says where and why."""
+"""Syntax errors are shown at their location; evaluation errors say where and why."""
 
 from __future__ import annotations
 

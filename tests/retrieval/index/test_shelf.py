@@ -1,4 +1,4 @@
-"""An index that entries come to and leave, against one that was made at once of those that are left."""
+"""An index with additions and removals, compared with one built at once from the remaining entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token buckets: so many a second, so many at once, each key for itself."""
+"""Token buckets: a rate per second and a burst, separate for each key."""
 
 from __future__ import annotations
 
