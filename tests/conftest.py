@@ -1,4 +1,4 @@
-"""What all tests share: how deep property tests go, where files are put, other processes, made-up models."""
+"""Fixtures and settings for all tests: depth of property tests, temporary files, child processes, fake models."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ ROOM = 512 << 20
 
 
 def _put_files_in_memory() -> None:
-    """Let temporary files lie in memory, where there is room and nobody chose another place.
+    """Put temporary files into memory, if there is room and no other directory was chosen.
 
-    Processes are killed in tests, machines are not: what a test can see of a file is the same on every file system. A
-    deep run stays on the disk, so that one of the two is always tried.
+    Tests kill processes, not machines, so a file looks the same to a test on every file system. A deep run stays on
+    disk, so that both are tested.
     """
     if DEEP or "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK | os.X_OK):
         return
@@ -72,7 +72,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without looking for garbage: of what many thousand tests are made, there is none, then or later."""
+    """Collect tests with the garbage collector off: thousands of test items are created, and none becomes garbage."""
     gc.disable()
     try:
         return (yield)
@@ -86,7 +86,7 @@ PATIENCE = 120.0
 
 
 class Child:
-    """A Python program in a process of its own that we talk to line by line."""
+    """A Python program in a child process that exchanges lines with the test."""
 
     def __init__(self, script: str, *args: object) -> None:
         self._closing = ExitStack()
@@ -96,7 +96,7 @@ class Child:
         )
 
     def hear(self) -> str:
-        """Return the next line it prints."""
+        """Return the next line of its output."""
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
             self.finish()
@@ -104,12 +104,12 @@ class Child:
         return line[:-1]
 
     def say(self, line: str = "") -> None:
-        """Give it a line."""
+        """Send it a line."""
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def finish(self) -> list[str]:
-        """Wait for its end and return what else it printed; fail with its complaints if it failed."""
+        """Wait for it to exit and return the rest of its output; fail with its stderr if it failed."""
         said, _ = self._process.communicate()
         self._complaints.seek(0)
         complaints = self._complaints.read().decode(errors="replace")
@@ -118,7 +118,7 @@ class Child:
 
     @staticmethod
     def run_together(children: list[Child]) -> list[list[str]]:
-        """Wait until all of them are ready, let them go at once, and return what each said until its end."""
+        """Wait until all are ready, release them at once, and return the rest of each one's output."""
         for child in children:
             assert child.hear() == "ready"
         for child in children:
@@ -126,7 +126,7 @@ class Child:
         return [child.finish() for child in children]
 
     def stop(self) -> None:
-        """End it by its process id, if it still runs."""
+        """Stop it by its process id, if it is still running."""
         self._closing.close()
 
 
@@ -146,13 +146,13 @@ def run_child() -> Generator[Callable[..., Child]]:
 
 @pytest.fixture
 def wire() -> ModuleType:
-    """Return what makes answers of OpenAI: `wire.says("…")`, `wire.calls(…)`, `wire.refuses(429)`."""
+    """Return the module that makes OpenAI responses: `wire.says("…")`, `wire.calls(…)`, `wire.refuses(429)`."""
     return openai_server
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
-    """Return a provider that speaks as OpenAI does, and let models be asked there."""
+    """Return a provider with OpenAI's API, and point models at it."""
     with openai_server.OpenAIServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up-for-tests")
@@ -161,13 +161,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
 
 @pytest.fixture
 def claude() -> ModuleType:
-    """Return what makes answers of Anthropic: `claude.says("…")`, `claude.calls(…)`, `claude.refuses(529)`."""
+    """Return the module of Anthropic responses: `claude.says("…")`, `claude.calls(…)`, `claude.refuses(529)`."""
     return anthropic_server
 
 
 @pytest.fixture
 def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
-    """Return a provider that speaks as Anthropic does, and let models be asked there."""
+    """Return a provider with Anthropic's API, and point models at it."""
     with anthropic_server.AnthropicServer() as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-made-up-for-tests")
@@ -175,13 +175,13 @@ def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print who reads what others wrote, and who says what about a mistake, where that was tested."""
+    """Print which readers see which writes, and how each door reports each mistake, if that was tested."""
     _draw(terminalreporter, "memory", "one memory: who writes, and who reads it", "ways")
     _draw(terminalreporter, "mistake", "one voice: who says what about a mistake", "mistakes")
 
 
 def _draw(reporter: pytest.TerminalReporter, property: str, title: str, module: str) -> None:
-    """Print the table of a module, as far as tests have seen it hold."""
+    """Print the table of a module, limited to what the tests have confirmed."""
     reports = reporter.getreports("passed")
     seen = {tuple(value) for report in reports for name, value in report.user_properties if name == property}
     if seen:

@@ -4,16 +4,20 @@
 `make check` runs it. Each finding is printed as the path, the line, the phrase, and what to write instead. A phrase
 that is right in its place gets a line in `tools/prose_allowed.txt`: the path, a colon, and enough of the line to
 recognize it. Lines there that begin with `#` are comments.
+
+In `tests` only docstrings and comments are checked: other strings there are test data.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 ALLOWED = Path(__file__).with_name("prose_allowed.txt")
@@ -56,6 +60,7 @@ CHECKED = (
     "docs",
     "examples",
     "bench",
+    "tests",
     "tools",
     "README.md",
     "ARCHITECTURE.md",
@@ -74,8 +79,8 @@ class Finding(NamedTuple):
     text: str
 
 
-def findings(source: str, suffix: str) -> Iterator[Finding]:
-    """Yield the odd phrases of a file, given its text and suffix."""
+def findings(source: str, suffix: str, *, test: bool = False) -> Iterator[Finding]:
+    """Yield the odd phrases of a file, given its text and suffix; of a test, those of its docstrings and comments."""
     folded = source.lower()
     # Few files have any of them: find those without parsing the others.
     candidates = [
@@ -83,7 +88,8 @@ def findings(source: str, suffix: str) -> Iterator[Finding]:
     ]
     if not candidates:
         return
-    for number, text in _python(source) if suffix == ".py" else _markup(source):
+    read = _python_test if test else _python if suffix == ".py" else _markup
+    for number, text in read(source):
         for one in candidates:
             if match := one.pattern.search(text):
                 yield Finding(number, match[0], one.advice, text.strip())
@@ -97,6 +103,21 @@ def _python(source: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(source.split("\n"), 1):
         if comment := _COMMENT.search(line):
             yield number, comment[1]
+
+
+def _python_test(source: str) -> Iterator[tuple[int, str]]:
+    blocks: list[Any] = [ast.parse(source)]
+    for block in blocks:  # it grows meanwhile
+        for node in block.body:
+            if hasattr(node, "body"):
+                blocks.append(node)
+            elif isinstance(node, ast.Expr) and isinstance(text := getattr(node.value, "value", None), str):
+                yield from enumerate(text.split("\n"), node.lineno)
+    # Only the tokenizer can tell a comment from a `#` in test data; it is slow, so ask it about possible findings only.
+    if any(one.pattern.search(comment) for comment in _COMMENT.findall(source) for one in PHRASES):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
 
 
 def _markup(source: str) -> Iterator[tuple[int, str]]:
@@ -117,9 +138,10 @@ def main(arguments: list[str]) -> int:
     count = 0
     for file in files:
         name = file.relative_to(ROOT).as_posix()
-        if file.suffix not in (".py", ".md", ".html") or name.startswith(GENERATED):
+        test = name.startswith("tests/")
+        if file.suffix not in ((".py",) if test else (".py", ".md", ".html")) or name.startswith(GENERATED):
             continue
-        for finding in findings(file.read_text(encoding="utf-8"), file.suffix):
+        for finding in findings(file.read_text(encoding="utf-8"), file.suffix, test=test):
             fitting = {entry for entry in allowed if entry[0] == name and entry[1] in finding.text}
             used |= fitting
             if not fitting:

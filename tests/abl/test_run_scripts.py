@@ -1,4 +1,4 @@
-"""Scripts talk to an agent: what is as expected passes, and anything else ends the test with what came instead."""
+"""Scripts talk to an agent: an expected answer passes, and any other ends the test and is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo server with its pages, one process for all tests; each of them takes a tenant of its own."""
+"""The demo server with its pages, one process for all tests; each test uses its own tenant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GUIDE = read_chat_agents('[agents.guide]\nmodel = "demo:parrot"\nmemory_policy 
 
 
 class Visitor:
-    """Somebody who has signed in: reads pages, and sends their forms as a browser does."""
+    """A signed-in user who reads pages and submits their forms as a browser does."""
 
     def __init__(self, address: str, key: str, memory: Memory) -> None:
         self.client = httpx.Client(base_url=address, headers={"Origin": address}, timeout=60)
@@ -41,31 +41,31 @@ class Visitor:
         return self.client.get(f"/admin{path}", params=parameters)
 
     def post(self, path: str, **fields: str) -> httpx.Response:
-        """Return what a form leads to, without going there."""
+        """Submit a form, and return the response without following its redirect."""
         return self.client.post(f"/admin{path}", data={"form_token": self.token, **fields})
 
     def read(self, path: str, **parameters: str) -> str:
-        """Return what a page says, as people read it: on one line, without its tags."""
+        """Return the text of a page on one line, without tags."""
         answer = self.get(path, **parameters)
         assert answer.status_code == 200, answer.text
         return seen(answer)
 
     def done(self, path: str, **fields: str) -> str:
-        """Send a form that does something, and return what the page after it says."""
+        """Submit a form that changes something, and return the text of the page that follows."""
         answer = self.post(path, **fields)
         assert answer.status_code == 303, seen(answer)
         return seen(self.client.get(answer.headers["Location"]))
 
 
 def seen(answer: httpx.Response) -> str:
-    """Return what a page says, without its tags, with what stands in its fields."""
+    """Return the text of a page, without tags, including the values of its fields."""
     assert answer.headers["Content-Type"].startswith("text/html"), answer.text
     body = answer.text.partition("<main")[2]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
 class House:
-    """A tenant of one test: its memory, opened beside the server, and visitors of its pages."""
+    """The tenant of one test: its memory, opened beside the server, and visitors of its pages."""
 
     def __init__(self, demo: demo_server.Demo, memory: Memory, tenant: str, visits: ExitStack) -> None:
         self.address = demo.address
@@ -78,13 +78,13 @@ class House:
         return create_key(self.memory, user=user, role=role, **{"tenant": self.tenant, **more}).token
 
     def visitor(self, user: str = "root", role: Any = "admin", **more: Any) -> Visitor:
-        """Return somebody who has signed in."""
+        """Return a signed-in visitor."""
         visitor = Visitor(self.address, self.key(user, role, **more), self.memory)
         self._visits.callback(visitor.client.close)
         return visitor
 
     def talk(self, user: str, *messages: str, id: str = "chat") -> None:
-        """Let a user talk with an agent that repeats what is said."""
+        """Let a user chat with an agent that repeats each message."""
         handle = self.memory.acting_as(f"user:{user}", policy=OWNER, door="test")
         for number, message in enumerate(messages):
             chat(handle, _GUIDE, message, user=user, conversation_id=id, message_id=f"m{number}")
@@ -99,20 +99,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Generator[demo_server.Demo
 
 @pytest.fixture(scope="session")
 def beside(demo: demo_server.Demo) -> Generator[Memory]:
-    """The memory of the server, opened by another process: this one."""
+    """The memory of the server, opened a second time in this process."""
     with memoranda.open(settings_in(demo.folder).db) as memory:
         yield memory
 
 
 @pytest.fixture
 def house(demo: demo_server.Demo, beside: Memory, request: pytest.FixtureRequest) -> Generator[House]:
-    """A tenant that no other test has."""
+    """A tenant that no other test uses."""
     with ExitStack() as visits:
         yield House(demo, beside, request.node.name[:80], visits)
 
 
 def find_browser() -> str | None:
-    """Return the program of a browser that can be driven."""
+    """Return the path of a browser that can be automated, or None."""
     named = os.environ.get("MEMORANDA_BROWSER")
     return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
@@ -135,7 +135,7 @@ def browser() -> Generator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any, house: House) -> Generator[Callable[..., Any]]:
-    """Open a page in a browser of one's own, signed in unless there is no role; no script or style may be refused."""
+    """Open a page in a separate browser, signed in unless there is no role; fail if a script or style is blocked."""
     complaints: list[str] = []
     with ExitStack() as contexts:
 

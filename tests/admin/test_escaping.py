@@ -1,4 +1,4 @@
-"""Whatever is remembered is shown as text: no page ever holds it as markup."""
+"""All remembered text is escaped: no page contains it as markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages let nobody do what the API would not: by role, by user, by tenant, and by what a key is narrowed to."""
+"""The pages permit no more than the API does: by role, by user, by tenant, and by the restrictions of a key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGES: dict[str, dict[str, str]] = {
     "/sleep": {},
     "/runs": {},
 }
-"""The pages that somebody sees who may only read."""
+"""The pages that a reader sees."""
 
 
 def forms(house: Any) -> dict[str, dict[str, str]]:

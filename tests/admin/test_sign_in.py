@@ -1,4 +1,4 @@
-"""Who gets in: keys, cookies, sessions that end, forms from elsewhere, and what every answer says to a browser."""
+"""Signing in: keys, cookies, sessions that end, cross-site forms, and the security headers of every response."""
 
 from __future__ import annotations
 

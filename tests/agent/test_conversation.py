@@ -1,4 +1,4 @@
-"""A conversation with a model, whoever holds it: what it is told, what counts, and what ends it."""
+"""A conversation with a model, for every kind of caller: what is sent, what is counted, and what ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam to language models: what is asked, what comes back, and one kind of error for all that goes wrong."""
+"""The interface to language models: requests, replies, and one kind of error for all failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model by its name, asked at an address, with a key and for an organization that somebody gave."""
+"""Models by name, with a base URL, a key and an organization given by the caller."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class There(NamedTuple):
 
 @pytest.fixture(params=NAMES)
 def there(request: pytest.FixtureRequest, wire: Any, claude: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[There]:
-    # Nobody listens where the environment points to.
+    # No server listens where the environment points to.
     for provider in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{provider}_BASE_URL", "http://127.0.0.1:1/v1")
         monkeypatch.setenv(f"{provider}_API_KEY", "sk-of-the-environment")
@@ -176,7 +176,7 @@ def test_a_model_that_is_there_already_takes_no_options(option):
             connect(model, **{option: value})
 
 
-# keys are nobody's business
+# keys are never shown
 
 
 def printed(error: BaseException) -> str:
@@ -247,7 +247,7 @@ def test_a_field_that_holds_anything_is_shown_as_that_and_a_title_is_read(there)
         Ask("", HELLO.messages, schema=closed, once=True),
         Ask("", HELLO.messages, tools=(ToolSpec("keep", "Keep it.", closed),), once=True),
     ):
-        with suppress(ModelFailed):  # Words are no answer: what was sent is what counts here.
+        with suppress(ModelFailed):  # The reply does not fit the schema: only the request matters here.
             model.reply(ask)
         shown = next(found for found in parts(there.server.asked[-1].body) if "notes" in found)
         assert shown["notes"]["additionalProperties"] is True

@@ -1,4 +1,4 @@
-"""Replies word by word: the words as they come and then the same reply as a whole one, with the same errors."""
+"""Streamed replies: the words as they arrive, then the same complete reply and errors as without a stream."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_model_that_blocks_its_loop_in_the_middle_does_not_hold_up_the_next_re
 
 
 class Own:
-    """A model that somebody wrote, with a stream of these things."""
+    """A custom model that streams these items."""
 
     name = "made:up"
 
@@ -276,7 +276,7 @@ class Own:
 
 
 class Plain:
-    """A model that somebody wrote, which cannot stream."""
+    """A custom model that cannot stream."""
 
     name = "made:up"
 

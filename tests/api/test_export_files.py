@@ -1,4 +1,4 @@
-"""Where an export is written: a file that is whole or not there, and what is no file is left what it is."""
+"""Where an export is written: a regular file is complete or absent, and anything else is left as it is."""
 
 from __future__ import annotations
 

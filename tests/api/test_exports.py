@@ -1,4 +1,4 @@
-"""What `import memoranda` shows is what it says it shows."""
+"""`import memoranda` exports exactly the names it declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks in any order of calls, on SQLite and in memory, beside a plain dictionary that says what they should hold."""
+"""Blocks under any order of calls, on SQLite and in memory, compared with a plain dictionary."""
 
 from __future__ import annotations
 

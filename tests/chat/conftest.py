@@ -1,4 +1,4 @@
-"""A memory in a real file, a clock that stands still, and a model that says what it is given."""
+"""A memory in a real file, a fake clock, and a scripted model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from memoranda.testing import FakeClock
 
 
 class Scripted:
-    """A model that replies with what it was given, one thing a request, and keeps what it was asked.
+    """A model that gives scripted replies, one per request, and records its requests.
 
-    What can be called is called first, with the request: it stands for what happens while the model thinks.
+    A reply that is callable is called first, with the request, to simulate what happens while the model thinks.
     """
 
     name = "made:up"
@@ -72,7 +72,7 @@ def call() -> Callable[..., Reply]:
 
 @pytest.fixture
 def gardener() -> Agent:
-    """Return the agent that most of these tests speak with."""
+    """Return the agent that most of these tests chat with."""
     return Agent(id="gardener", instructions="You look after an allotment.")
 
 
@@ -81,7 +81,7 @@ Say = Callable[..., Turn]
 
 @pytest.fixture
 def say(memory: memoranda.Memory, gardener: Agent) -> Say:
-    """Return a way to say something, in one conversation, under message ids that count up."""
+    """Return a function that sends a message in one conversation, with increasing message ids."""
     numbers = iter(range(1, 1_000_000))
 
     def spoken(message: str, *replies: Any, **options: Any) -> Turn:
@@ -97,7 +97,7 @@ def say(memory: memoranda.Memory, gardener: Agent) -> Say:
 
 @pytest.fixture
 def write(memory: memoranda.Memory) -> Callable[..., memoranda.Block]:
-    """Return a way to write a block of Ada's, whatever stands there."""
+    """Return a function that writes a block of Ada's, replacing its content."""
 
     def written(block: Any, content: str, *, agent: str | None = None, user: str = "ada") -> memoranda.Block:
         place = memory.scope(user=user) if agent is None else memory.scope(user=user, agent=agent)

@@ -52,7 +52,7 @@ def line(content: str, agent: str | None = None) -> str:
 
 
 def read_back(rendered: str, wrapper: str) -> list[tuple[str, str | None, str]]:
-    """Return what a rendering shows as (scope, agent, text), after making sure that nothing stands outside of it."""
+    """Return the blocks of a rendering as (scope, agent, text), after asserting that no text is outside of them."""
     whole = _WRAPPED.fullmatch(rendered)
     assert whole is not None and whole[1] == wrapper
     assert not _SHOWN.sub("", whole[2]).strip("\n"), "text stands between the tags"

@@ -1,4 +1,4 @@
-"""Turns word by word: what is told while a model speaks, what becomes of half an answer, and how to go on listening."""
+"""Streamed turns: the events while a model speaks, what happens to half an answer, and how to reconnect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: what is kept of them, in which order, what is told of them, and what happens when they fail or come twice."""
+"""Turns: what is stored and in which order, which events are sent, and what happens on failures and duplicates."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_who_died_while_making_a_reply_does_not_hold_the_conversation_for_good(
 ) -> None:
     def die(ask: Any) -> str:
         clock.advance(24 * 3600)
-        # By now somebody else may go on, and does.
+        # By now another caller may take the turn over, and does.
         assert not read_conversation(memory, "ada", "c1").active
         assert say("First", "Taken over.", message_id="x").text == "Taken over."
         return "Too late."

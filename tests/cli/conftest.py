@@ -1,4 +1,4 @@
-"""The command line, called in this process for the many small cases and as a real process for the main paths."""
+"""Run the command line: in this process for the many small cases, as a real process for the main paths."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder, and an environment in which nothing is set."""
+    """An empty working directory, and an environment without our variables."""
     for name in [name for name in os.environ if name.startswith("MEMORANDA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def cli() -> Call:
-    """Call a command in this process."""
+    """Run a command in this process."""
     runner = CliRunner()
 
     def call(*arguments: str, input: str | bytes | None = None) -> Result:
@@ -80,18 +80,18 @@ def _calling(*command: str) -> Call:
 
 @pytest.fixture
 def process() -> Call:
-    """Call a command as its own process, forked from one that has imported what commands need."""
+    """Run a command in a process forked from one that has imported everything commands need."""
     return _calling(str(warm_memoranda.folder() / "memoranda"))
 
 
 @pytest.fixture
 def started() -> Call:
-    """Call a command as its own process, started as a shell starts it."""
+    """Run a command in a new process, as a shell does."""
     return _calling(sys.executable, "-m", "memoranda.cli")
 
 
 def change_a_byte(file: str | Path, position: int, *, old: bytes = b'"owner"', new: bytes = b'"ownex"') -> None:
-    """Edit what an event of the ledger says, behind everybody's back."""
+    """Tamper with an event of the ledger, directly in the file."""
     connection = apsw.Connection(str(file))
     [(body,)] = connection.execute("SELECT body FROM events WHERE position = ?", (position,)).fetchall()
     assert isinstance(body, bytes) and old in body
@@ -106,6 +106,6 @@ def tamper() -> Callable[..., None]:
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    """A provider that speaks as OpenAI does, of which nothing is said in the environment."""
+    """A provider with OpenAI's API that no environment variable points to."""
     with openai_server.OpenAIServer() as server:
         yield server

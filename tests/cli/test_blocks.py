@@ -1,4 +1,4 @@
-"""`memoranda blocks`: what it prints, what it refuses, and with which code it leaves."""
+"""`memoranda blocks`: its output, its errors, and its exit codes."""
 
 from __future__ import annotations
 

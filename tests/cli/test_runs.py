@@ -1,4 +1,4 @@
-"""`memoranda runs` and `memoranda ledger show RUN`: where runs stand, and what they did."""
+"""`memoranda runs` and `memoranda ledger show RUN`: the status of runs, and what they did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print fits the terminal: no line is wider, nothing that is needed is cut, nothing is left of colour."""
+"""Output fits the terminal: no line is wider, nothing needed is cut, and no colour leaks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_line_of_help_is_wider_than_the_terminal(command: list[str]):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A database with what does not fit: long keys, labels and texts, signs that take two places, many rows."""
+    """A database with wide content: long keys, labels and texts, double-width characters, many rows."""
     file = str(tmp_path_factory.mktemp("filled") / "greenhouse.db")
     with memoranda.open(file, embedder="hashing:64") as memory:
         ada = memory.scope(user="ada")
@@ -122,7 +122,7 @@ def test_an_id_is_never_broken_in_two(filled: str, cli, monkeypatch):
     assert grant in wide
     assert grant not in narrow
     assert re.search(rf"{grant[:12]}\w*…$", narrow, re.MULTILINE)
-    assert not re.search(r"^ +[0-9a-f]+$", narrow, re.MULTILINE)  # what was left of one stood in the next line
+    assert not re.search(r"^ +[0-9a-f]+$", narrow, re.MULTILINE)  # the rest of an id used to wrap onto the next line
 
 
 def test_what_happened_to_a_run_names_it_once(cli, tmp_path, monkeypatch):
@@ -137,7 +137,7 @@ def test_what_happened_to_a_run_names_it_once(cli, tmp_path, monkeypatch):
 
 
 def on_terminal(width: int, *arguments: str, typed: str = "", interrupted_at: str = "", **variables: str) -> str:
-    """Return what a command shows on a terminal of a width, where somebody types, or interrupts what shows a text."""
+    """Return a command's output on a terminal of this width, with text typed, or interrupted once it shows a text."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
@@ -191,7 +191,7 @@ def test_errors_and_remarks_are_broken_between_words_on_a_terminal_only(filled: 
 
 
 def test_a_pipe_is_as_wide_as_need_be(filled: str):
-    # Nobody said how wide: what a grep looks for is there.
+    # No width is set: lines are not cut, so that grep finds its text.
     kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     command = [sys.executable, "-m", "memoranda.cli", "facts", "list", "--user", "ada", "--db", filled]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=kept)

@@ -1,4 +1,4 @@
-"""Workflows on the command line: run for somebody, waiting in one process and going on in another, and cancelled."""
+"""Workflows on the command line: run for a user, suspended in one process and resumed in another, and cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the client share: a scripted server, and one client that is both of ours in turn."""
+"""Fixtures for the client: a scripted server, and a client that is the sync and the async one in turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = "mk_loopback_5ecret"
 
 
 def _load(name: str) -> ModuleType:
-    """Return a file of this folder as a module that tests import by its name: tests are no package."""
+    """Import a file of this directory under its name, because the tests are not a package."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -44,7 +44,7 @@ def loopback() -> Iterator[Any]:
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """Return an address at which nobody listens, kept so that nobody begins to."""
+    """Return an address without a listener, reserved so that none can appear."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         taken.bind(("127.0.0.1", 0))
@@ -53,12 +53,12 @@ def nobody() -> Iterator[str]:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let waits between attempts be over at once; how long they are is tested by itself."""
+    """Skip the waits between attempts; their length has its own test."""
     monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
 
 
 class Awaited:
-    """An async object whose calls wait for their results, so that one test is true of both clients."""
+    """An async object whose calls are awaited here, so that one test covers both clients."""
 
     def __init__(self, target: Any, runner: asyncio.Runner) -> None:
         self._target = target
@@ -88,7 +88,7 @@ class Awaited:
 
 @pytest.fixture(params=["sync", "async"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Return what makes a client; the same test runs with the sync and with the async one."""
+    """Return a function that makes a client; each test runs with the sync and with the async one."""
     made: list[Any] = []
     with asyncio.Runner() as runner:
 
@@ -112,7 +112,7 @@ def client(connect: Callable[..., Any], loopback: Any, hurried: None) -> Any:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
-    """Return what starts a server process on a database of its own, with these settings."""
+    """Return a function that starts a server process on a new database, with these settings."""
     started: list[Served] = []
 
     def serve(**settings: Any) -> Served:
@@ -126,5 +126,5 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 
 @pytest.fixture(scope="module")
 def served(serve: Callable[..., Served]) -> Served:
-    """Return a server process on a database of its own."""
+    """Return a server process on a new database."""
     return serve()

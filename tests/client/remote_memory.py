@@ -579,7 +579,7 @@ LEFT_OUT: dict[str, str] = {
     "test_the_receipt_names_the_event_in_the_ledger": _ACTOR,
     "test_what_is_too_large_is_refused_naming_the_limit_and_kept_in_parts": "the server's limits are not known here",
 }
-"""Promises that the client could express, and that stand otherwise on the wire; by test, or by one of its cases."""
+"""Promises that the client could express but that differ on the wire; by test, or by one of its cases."""
 
 
 class RemoteConformance(ConformanceBase):

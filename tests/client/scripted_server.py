@@ -1,4 +1,4 @@
-"""A server on the loopback that answers what it was told to answer, as a Memoranda server or anything else would.
+"""A loopback server with scripted responses, as a Memoranda server or any other would send.
 
 It gives what is in `waiting`, one answer a request, and then `default`. What it was asked is in `asked`.
 """

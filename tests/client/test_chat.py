@@ -257,7 +257,7 @@ def test_an_agent_answers_at_once_and_as_a_stream_and_once_only(connect: Any, se
 
 
 class Cutting(httpx.HTTPTransport):
-    """A network that loses the connection of an answer after so many of its pieces."""
+    """A transport that drops the connection after a number of pieces of the response."""
 
     def __init__(self, pieces: int) -> None:
         super().__init__()

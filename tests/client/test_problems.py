@@ -1,4 +1,4 @@
-"""What comes back: values, and for every problem the error that the engine would have raised."""
+"""Responses become values, and every problem becomes the error that the engine would have raised."""
 
 from __future__ import annotations
 

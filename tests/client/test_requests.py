@@ -1,4 +1,4 @@
-"""What leaves the client: methods, addresses, parameters, bodies and headers."""
+"""Requests of the client: methods, URLs, parameters, bodies and headers."""
 
 from __future__ import annotations
 

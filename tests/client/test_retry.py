@@ -1,4 +1,4 @@
-"""When a call is sent again: only where it cannot happen twice, and not before the server wants it."""
+"""When a call is retried: only if it cannot take effect twice, and not before the server allows it."""
 
 from __future__ import annotations
 

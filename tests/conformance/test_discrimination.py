@@ -31,7 +31,7 @@ class _Forget(Exception):
 
 
 class ForgetfulStore(MemoryStore):
-    """The floor: says yes to every write and keeps none of them."""
+    """The floor: accepts every write and stores none."""
 
     def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         done: list[T] = []
@@ -47,7 +47,7 @@ class ForgetfulStore(MemoryStore):
 
 
 class _Rows:
-    """Rows that pass everything on, for subclasses to bend one verb."""
+    """Rows that delegate everything, for subclasses to break one verb."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
@@ -82,7 +82,7 @@ class _Gossip(_Rows):
 
 
 class GossipingStore(_BentStore):
-    """The ceiling: gives everything to everybody."""
+    """The ceiling: returns everything to every caller."""
 
     bend = _Gossip
 
@@ -99,7 +99,7 @@ class _Wipe(_Rows):
 
 
 class WipingStore(_BentStore):
-    """Erases everybody when asked to erase somebody."""
+    """Erases all users when asked to erase one."""
 
     bend = _Wipe
 
@@ -122,7 +122,7 @@ class _Hoard(_Rows):
 
 
 class HoardingStore(_BentStore):
-    """Erases nobody, and says that it did."""
+    """Erases nothing, but reports success."""
 
     bend = _Hoard
 
@@ -137,7 +137,7 @@ class _Loose(_Rows):
 
 
 class LooseStore(_BentStore):
-    """Takes a prefix for a pattern of text instead of a path, as an unescaped LIKE does."""
+    """Matches a prefix as a text pattern instead of a path, as an unescaped LIKE does."""
 
     bend = _Loose
 
@@ -156,7 +156,7 @@ class _Mingle(_Rows):
 
 
 class MinglingStore(_BentStore):
-    """Takes the runs of a tenant for one."""
+    """Treats all runs of a tenant as one."""
 
     bend = _Mingle
 
@@ -168,7 +168,7 @@ class _Stale(_Rows):
 
 
 class StaleStore(_BentStore):
-    """Does not tell a shelf that lost entries from what it was before."""
+    """Reports the same state for a shelf before and after it lost entries."""
 
     bend = _Stale
 
@@ -187,7 +187,7 @@ class _Mix(_Rows):
 
 
 class MixingStore(_BentStore):
-    """Gives the entries of every namespace to who asks for one."""
+    """Returns the entries of every namespace when asked for one."""
 
     bend = _Mix
 
@@ -198,7 +198,7 @@ class _Cling(_Rows):
 
 
 class ClingingStore(_BentStore):
-    """Lets no entry end."""
+    """Never expires an entry."""
 
     bend = _Cling
 
@@ -215,7 +215,7 @@ class _Backdate(_Rows):
 
 
 class BackdatingStore(_BentStore):
-    """Takes what stands now for what stood at any moment."""
+    """Returns the current state for any point in time."""
 
     bend = _Backdate
 
@@ -230,13 +230,13 @@ class _Leave(_Rows):
 
 
 class LeavingStore(_BentStore):
-    """Erases facts and leaves entries behind."""
+    """Erases facts but leaves entries behind."""
 
     bend = _Leave
 
 
 class RestartingStore(MemoryStore):
-    """Right in every way: a store that can be opened again, because it keeps its tables when it is closed."""
+    """A correct store that can be reopened, because it keeps its tables when it is closed."""
 
     def close(self) -> None:
         pass
@@ -249,7 +249,7 @@ class RestartingStore(MemoryStore):
 
 
 class LosingStore(RestartingStore):
-    """Loses the vectors when it is opened again."""
+    """Loses the vectors when it is reopened."""
 
     def reopened(self) -> RestartingStore:
         again = super().reopened()
@@ -258,7 +258,7 @@ class LosingStore(RestartingStore):
 
 
 class HalfKeepingStore(MemoryStore):
-    """Keeps what a transaction had written before it failed."""
+    """Keeps the writes of a failed transaction."""
 
     def transact(self, work: Callable[[Any], T], *, wait: bool = True) -> T:
         failure: list[BaseException] = []
@@ -276,7 +276,7 @@ class HalfKeepingStore(MemoryStore):
 
 
 class PatientStore(MemoryStore):
-    """Waits where it was told not to."""
+    """Waits when told not to."""
 
     def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         return super().transact(work)
@@ -371,7 +371,7 @@ class _Outcomes:
         self.failed: dict[str, set[str]] = defaultdict(set)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        # To render the failures takes longer than all the rest, and nobody reads them.
+        # Rendering the failures takes longer than everything else, and they are never read.
         setattr(item, "repr_failure", lambda *_: "failed")  # noqa: B010 (a method of the class, for this item only)
 
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> list[pytest.Item] | None:

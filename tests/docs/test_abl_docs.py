@@ -2,7 +2,7 @@
 
 A block marked `abl` is a whole agent or a part of one; it is checked, and nothing may be wrong with it. A comment such
 as `<!-- words: step + actions -->` says what the table below it lists: the words of a level, together with those of
-groups that several levels share. What is read and not acted on stands in one table for all levels.
+groups that several levels share. Words that are accepted but ignored are in one table for all levels.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FORMS = {
     "block": "block",
     "list": "list",
 }
-"""What the tables call the kinds of values; where anything may stand, they say in words what does."""
+"""What the tables call the kinds of values; where any value is allowed, they describe it in words."""
 
 
 def _mechanism() -> ModuleType:
@@ -133,7 +133,7 @@ class Row(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What stands in marks of code in the first cell."""
+        """The code spans of the first cell."""
         return tuple(re.findall(r"`([^`]+)`", self.cells[0]))
 
 
@@ -150,7 +150,7 @@ _KEPT = "Accepted but ignored:"
 
 
 def tables(text: str) -> dict[str, Table]:
-    """Return the tables of a page that a comment stands above, by what it says."""
+    """Return the tables of a page that follow a comment, by the text of the comment."""
     parts = re.split(r"^(?=<!-- |#{2,3} )", text, flags=re.MULTILINE)
     found: dict[str, Table] = {}
     for part in parts:
@@ -174,7 +174,7 @@ def _rows(text: str) -> Iterator[Row]:
 
 def _kept(text: str) -> Iterator[str]:
     _, found, rest = text.partition(_KEPT)
-    # The list ends with its full stop; what follows it is no part of it.
+    # The list ends with its full stop; what follows is not part of it.
     listed = re.match(r"(?:[\s,]*`[^`]+`)+", rest) if found else None
     yield from re.findall(r"`([^`]+)`", listed[0]) if listed else ()
 
@@ -303,7 +303,7 @@ def test_the_reference_has_every_rule_about_the_value_of_a_field() -> None:
     # `range` is compiled to `min` and `max`.
     documented = [word for word in first_words("validate") if word not in ("message", "range")]
     assert len(documented) == len(first_words("validate")) - 2
-    # Several names may stand for one rule, of which one is enough here.
+    # Several names may mean the same rule; one of them is enough here.
     assert {known[name] for name in documented} == set(known.values())
 
 

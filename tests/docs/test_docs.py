@@ -1,8 +1,8 @@
-"""The documents are true: every example runs, every link leads somewhere, every name is explained.
+"""The documentation is correct: every example runs, every link has a target, every name is explained.
 
 A block marked `python` is run, with `>>>` lines checked as doctests; what a `try` says is raised has to be raised.
 In a block marked `console` every line that begins with `$ ` is run, and the lines below it are compared with what it
-prints; `…` stands for any text on that line, alone on a line for any lines. A command leaves with 0 unless it ends
+prints; `…` matches any text on that line, or any lines if alone on a line. A command exits with 0 unless it ends
 in `# exit N`; all commands of a page are run in one shell. What must not run is marked `text`, so nothing is skipped
 without saying so. A page that speaks of `URL` and `KEY` finds a server there that `make serve` would have started.
 """
@@ -47,7 +47,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 RUN = {"python", "console"}
 SHOWN = {"abl", "mashin", "text", "json", "sql", "toml", "yaml"}
 GENERATED = {"pycon"}
-"""Examples of docstrings, in the reference: they are run where they stand."""
+"""Examples from docstrings, in the reference: they are run in their modules."""
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<word>[^\n]*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -231,7 +231,7 @@ def test_every_example_runs(
 
 
 def test_what_the_quickstart_does_not_run_is_what_make_does() -> None:
-    """A server of `make serve` stands behind its samples; what it says of make, address and folder is seen here."""
+    """Its samples run against a server of `make serve`; check here what it says about make, address and folder."""
     from memoranda.server.demo import USER
     from memoranda.server.settings import Settings
 

@@ -2,7 +2,7 @@
 
 A block marked `mashin` is a whole machine or a part of one. Nothing may be wrong with it, and a whole one has tests
 that pass. A comment such as `<!-- words: recall -->` says which level of the language the table below it lists; what
-is read and not acted on stands behind the table, after "Accepted but ignored:".
+is accepted but ignored is listed after the table, behind "Accepted but ignored:".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One memory in a file, and every door that leads to it: Python, the command line, agents, machines and workflows."""
+"""One memory in a file, and every door to it: Python, the command line, agents, machines and workflows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def scripted() -> type[Scripted]:
 
 @pytest.fixture
 def wants() -> Callable[..., Reply]:
-    """Return how to make a reply that calls a tool."""
+    """Return a function that makes a reply with a tool call."""
     return lambda name, arguments: Reply("", (ToolCall("c0", name, arguments),))
 
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """A clock that stands still, now: commands have the real one, and see the same records."""
+    """A fake clock that shows the real time: commands use the real clock, and see the same records."""
     return FakeClock(SystemClock().now())
 
 
@@ -52,13 +52,13 @@ def memory(path: Path, clock: FakeClock) -> Iterator[Memory]:
 
 @pytest.fixture
 def kite(memory: Memory) -> Definition:
-    """A record that every door knows: the kite of a person."""
+    """A definition that every door knows: the kite of a person."""
     return memory.definitions.create(name="Kite", slug="kite", schema=KITE, ttl=3600)
 
 
 @pytest.fixture
 def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Return how to call a command on the same file; it gives what the command printed as JSON."""
+    """Return a function that runs a command on the same file and returns its JSON output."""
     for name in [name for name in os.environ if name.startswith("MEMORANDA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MEMORANDA_DB", str(path))
@@ -74,7 +74,7 @@ def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 class Doors:
-    """Each way to write Nora's kite."""
+    """Every way to write Nora's kite."""
 
     def __init__(self, memory: Memory, cli: Callable[..., Any], model: type[Scripted]) -> None:
         self.memory = memory
@@ -84,7 +84,7 @@ class Doors:
     # writing
 
     def write(self, door: str, value: Any) -> None:
-        """Write the kite through a door; what is refused is raised as what that door makes of it."""
+        """Write the kite through a door; raise a refusal as the error that the door makes of it."""
         getattr(self, f"_write_{door}")(value)
 
     def _write_python(self, value: Any) -> None:

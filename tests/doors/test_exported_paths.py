@@ -1,4 +1,4 @@
-"""What programs leave in a database does not tell where their files were."""
+"""What programs store in a database does not reveal the paths of their files."""
 
 from __future__ import annotations
 

@@ -172,11 +172,11 @@ def test_an_entry_whose_expiry_a_clock_takes_back_is_found_again():
     clock.advance(6)
     memory.sweep()
     clock.advance(-6)
-    assert found() == ["the boat is blue"]  # what was swept is gone for good
+    assert found() == ["the boat is blue"]  # an entry that was swept does not come back
 
 
 def test_an_index_with_expired_entries_follows_and_is_not_made_anew():
-    """They stand in the rows until they are swept, and yet are no reason to read all of them again."""
+    """Expired entries remain in the rows until they are swept, but do not cause a full read."""
     clock = FakeClock()
     memory = Memory(MemoryStore(), embedder="hashing:64", clock=clock)
     ada = memory.scope(user="ada")
@@ -219,7 +219,7 @@ def test_what_was_recalled_before_is_not_shown_once_it_is_gone(tmp_path: Path, h
         plan = ada.remember("the first plan", collection="notes", key="plan", ttl=ttl)
         ada.remember("a list of birds", collection="notes", key="birds")
         for _ in range(2):
-            assert contents(memory) == ["a list of birds", "the first plan"]  # read, and then at hand
+            assert contents(memory) == ["a list of birds", "the first plan"]  # read once, then cached
         who = other if elsewhere else memory
         then = ["a list of birds"]
         if how == "forgotten":

@@ -1,4 +1,4 @@
-"""The machines of the workshop: each passes its own tests, and every command of their page is run as it stands.
+"""The example machines pass their own tests, and every command of their page runs as written.
 
 The page is one session of a shell, in a copy of the folder: what a command exports the next one sees. Models are asked
 over the loopback, in the wire formats of their providers; without the key that the page exports, none is.
@@ -34,7 +34,7 @@ DAY = 24 * 3600
 
 
 def _load(path: Path, name: str) -> ModuleType:
-    """Return a file of other tests as a module; tests are no package."""
+    """Import a file of other tests under this name, because the tests are not a package."""
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None

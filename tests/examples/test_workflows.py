@@ -41,7 +41,7 @@ DAY = 24 * 3600
 
 
 def _load(path: Path, name: str) -> ModuleType:
-    """Return a file of other tests as a module; tests are no package."""
+    """Import a file of other tests under this name, because the tests are not a package."""
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
@@ -122,7 +122,7 @@ def test_the_tests_have_the_definitions_of_the_folder() -> None:
 
 
 def used(steps: list[Any]) -> Iterator[tuple[str, str]]:
-    """Give every word of a flow, with the table that it stands in."""
+    """Yield every word of a flow, with the table that lists it."""
     for step in steps:
         [(word, body)] = step.items()
         yield "flow", word

@@ -1,4 +1,4 @@
-"""What is kept in mind of actors and tenants is bounded, and forgetting it changes no answer."""
+"""Caches about actors and tenants are bounded, and evicting from them changes no answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a store before anything is embedded: no more than the answer needs."""
+"""Before embedding, a store is asked for no more than the answer needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody does to the events of a run behind everybody's back is found, at the right event."""
+"""Tampering with the events of a run is detected, at the right event."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def edit(file: Path) -> Iterator[Callable[..., None]]:
-    """Run a statement on the database, as somebody with a key to the cellar would."""
+    """Return a function that runs a statement directly on the database file."""
     connection = apsw.Connection(str(file))
 
     def run(sql: str, *values: Any) -> None:

@@ -1,4 +1,4 @@
-"""Policies and an effect in, the strictest verdict out."""
+"""The strictest verdict of all policies applies to an effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run goes on only as the ledger says that it was kept; one that somebody edited in the file can be cancelled."""
+"""A run resumes only if the ledger confirms its saved state; one that was edited in the file can be cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workflow may do: no more than whoever runs it, nothing off the record, nothing because data says so."""
+"""What a workflow may do: no more than its caller, nothing unrecorded, nothing because data says so."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def bodies(path: Path) -> list[bytes]:
 
 
 def payloads(path: Path) -> list[bytes]:
-    """Return every value of a fact that stands."""
+    """Return the payload of every current fact."""
     with closing(apsw.Connection(str(path))) as connection:
         return [bytes(row[0]) for row in connection.execute("SELECT payload FROM facts") if row[0]]
 
@@ -132,7 +132,7 @@ def guest(memory: Memory, *rules: str, **options: Any) -> Memory:
     return memory.acting_as("guest", policy=Policy.of(allow=("definitions.read", *rules), **options))
 
 
-# --- whoever runs it --------------------------------------------------------------------------------------------
+# --- the caller of a workflow -----------------------------------------------------------------------------------
 
 
 def test_a_workflow_writes_no_more_than_whoever_runs_it_and_the_refusal_is_on_record(
@@ -492,7 +492,7 @@ def test_a_handle_for_one_person_finds_and_goes_on_with_their_runs_and_nobody_el
 
 
 def test_a_handle_that_is_narrowed_to_one_person_finds_nobody_elses_runs(load: Load, memory: Memory) -> None:
-    """It has the name of whoever narrowed it, and not their rights."""
+    """It has the name of the actor who narrowed it, but not their rights."""
     nora = Scope.of(tenant=memory.tenant, user="nora")
     rules = (Rule("allow", "runs"), Rule("allow", "definitions.read"), Rule("allow", "memory", scope=nora))
     hers = memory.narrowed(Policy(rules=rules))

@@ -1,4 +1,4 @@
-"""What Python functions give, as JSON values; its forms one by one are in the tests of ABL's tools."""
+"""Results of Python functions as JSON values; the individual forms are in the tests of ABL's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of somebody else: loaded, or refused in words, whatever they do while they run."""
+"""Modules of users are loaded, or refused with a clear error, whatever they do while they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML is read with places, without anything that could grow, make objects, or say something else than it shows."""
+"""YAML is read with locations, and without features that expand, construct objects, or mislead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an extractor reads in messages, and what of a model's answer is believed."""
+"""What an extractor reads from messages, and which parts of a model's answer are accepted."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_jobs_go_with_the_scope_and_with_the_conversation(
 def test_every_scope_that_lasts_has_such_jobs(memory: Memory, clock: FakeClock, ids: dict[str, str]) -> None:
     place = memory.scope(**ids)
     assert place.learn("I live in Porto.", conversation="c1", model=Model(DOWN)).retry_at
-    assert place.list() == []  # the job is no fact of the user
+    assert place.list() == []  # the job is not stored as a fact of the user
     clock.advance(60)
     [ran] = run_due(memory)
     assert ran.learned is not None and ran.learned.added

@@ -72,7 +72,7 @@ LEARNED = {
     "I speak fluent Italian": ["Speaks Italian"],
     "My native language is Welsh": ["Native language: Welsh"],
     "Please answer in French.": ["Wants answers in French"],
-    # what somebody eats
+    # diets
     "I'm vegan.": ["Is vegan"],
     "I'm a vegetarian except on holidays": ["Is vegetarian except on holidays"],
     "I don't eat shellfish.": ["Does not eat shellfish"],

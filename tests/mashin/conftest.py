@@ -1,4 +1,4 @@
-"""What tests of machines start from: a memory whose time stands still, short machines, and doubles that count."""
+"""Fixtures for machines: a memory with a fake clock, short machines, and test doubles that count calls."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def whole(text: str, name: str = "desk") -> str:
 
 @pytest.fixture
 def write() -> Callable[..., str]:
-    """Return how to write the text of a machine from the sections that matter to a test."""
+    """Return a function that builds the source of a machine from the sections that matter to a test."""
     return whole
 
 
 @pytest.fixture
 def load(memory: Memory) -> Load:
-    """Return how to load a machine from the sections that matter to a test."""
+    """Return a function that loads a machine from the sections that matter to a test."""
 
     def load(text: str, *, name: str = "desk", **options: Any) -> Machine:
         return memoranda.mashin.load(whole(text, name), **{"memory": memory, **options})
@@ -63,12 +63,12 @@ def load(memory: Memory) -> Load:
 
 
 class Scripted:
-    """A model that says what it was told to say, in order, and keeps what it was asked."""
+    """A model that gives scripted replies in order, and records its requests."""
 
     name = "scripted:model"
 
     def __init__(self, *replies: Reply | Exception | Mapping[str, Any] | str, again: bool = False) -> None:
-        """Take the replies; with `again`, the last one is said for ever."""
+        """Take the replies; with `again`, the last one is repeated forever."""
         self.replies = list(replies)
         self.again = again
         self.asked: list[Ask] = []
@@ -94,12 +94,12 @@ def scripted() -> type[Scripted]:
 
 
 class Table:
-    """An embedder that reads from a table how near each text is to all queries, from 0 to 1."""
+    """An embedder that looks up the similarity of each text to all queries, from 0 to 1, in a table."""
 
     id, dimension, calibration = "table", 2, Calibration(middle=0.5, steepness=10.0)
 
     def __init__(self, near: Mapping[str, float]) -> None:
-        """Take how near texts are; those that are not named are queries."""
+        """Take the similarities; texts without one are queries."""
         self._near = dict(near)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -1,7 +1,7 @@
-"""Each rule of the checker: the fault is found at its place, and the same machine without it has nothing to say.
+"""Each rule of the checker reports its fault at the right location, and accepts the same machine without the fault.
 
-The cases stand in `samples/`: a title, the code and the words under the caret, a part of the message and of the hint,
-and the sections of the machine. `«wrong¦right»` in them stands for both machines of a case.
+The cases are in `samples/`: a title, the code and the words under the caret, a part of the message and of the hint,
+and the sections of the machine. `«wrong¦right»` gives the wording for the faulty and for the correct machine.
 """
 
 from __future__ import annotations

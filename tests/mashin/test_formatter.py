@@ -1,4 +1,4 @@
-"""A formatted machine says the same, looks as machines usually do, and is not changed by formatting it again."""
+"""A formatted machine means the same, has the usual layout, and is not changed by formatting it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What guards find, what they leave of it, and what they never say."""
+"""What guards find, what they redact, and what they never reveal."""
 
 from __future__ import annotations
 

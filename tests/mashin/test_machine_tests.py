@@ -53,7 +53,7 @@ def with_tests(sections: str, tests: str) -> str:
 
 @pytest.fixture
 def verify(load: Load) -> Callable[..., list[Case]]:
-    """Return how to run tests that stand below some sections."""
+    """Return a function that runs the tests below some sections."""
 
     def verify(sections: str, tests: str, **options: Any) -> list[Case]:
         return list(load(with_tests(sections, tests), **options).test().cases)

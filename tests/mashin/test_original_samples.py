@@ -54,7 +54,7 @@ def collection_of(name: str) -> str:
 
 @pytest.fixture
 def memory(clock: FakeClock, table: Any) -> Iterator[Memory]:
-    """A memory in which everything is near, so that no threshold stands in the way."""
+    """A memory in which every text is similar, so that no threshold excludes it."""
     with memoranda.open(":memory:", clock=clock, embedder=table({})) as memory:
         yield memory
 

@@ -1,4 +1,4 @@
-"""What is wrong with a text is said at its place, with what was expected, and everything in one run."""
+"""Syntax errors are reported at their location, with what was expected, all in one run."""
 
 from __future__ import annotations
 

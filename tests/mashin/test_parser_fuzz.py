@@ -1,4 +1,4 @@
-"""Whatever the text: a document and diagnostics with places inside the text. What has no errors can be formatted."""
+"""Any text gives a document and diagnostics with locations inside the text; without errors it can be formatted."""
 
 from __future__ import annotations
 

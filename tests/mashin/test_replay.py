@@ -1,4 +1,4 @@
-"""Taking a run again: the same outputs from what was recorded, and what other permissions would have changed."""
+"""Replaying a run: the same outputs from the record, and what other permissions would have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One database, and two `memoranda mcp` on it: Ada's, with an agent, and one that only reads."""
+"""One database and two `memoranda mcp` processes on it: Ada's, with an agent, and a read-only one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def memory(folder: Path) -> Iterator[memoranda.Memory]:
 
 @pytest.fixture(scope="module")
 def options(folder: Path, memory: memoranda.Memory) -> tuple[str, ...]:
-    """How a door to the same database is started."""
+    """Options that start a server on the same database."""
     return ("--db", str(folder / "memory.db"), "--embedder", EMBEDDER, "--user", "ada")
 
 

@@ -1,4 +1,4 @@
-"""Whatever was remembered, it comes back as it was, and nothing of it stands outside of its fence."""
+"""Memories come back unchanged, and none of their text is outside of its fence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text such as `30d` in, seconds out."""
+"""Parse durations such as `30d` into seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fact is called: segments joined by dots."""
+"""Keys of facts: segments joined by dots."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def results(memory: Memory) -> list[Any]:
 
 
 class Tags(HTMLParser):
-    """The tags of a text, and what stands between them."""
+    """Collects the tags of a text, and the text between them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

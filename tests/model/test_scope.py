@@ -1,4 +1,4 @@
-"""Who a memory belongs to: canonical text, its parts, and what covers what."""
+"""Scopes: their canonical text, their parts, and which scope covers which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python values in, JSON bytes out, and back."""
+"""Encode Python values as JSON bytes, and decode them."""
 
 from __future__ import annotations
 

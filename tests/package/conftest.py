@@ -1,4 +1,4 @@
-"""The package as users get it: built once, installed into environments that hold nothing else, and tried there.
+"""The package as users get it: built once, installed into otherwise empty environments, and tried there.
 
 Tests that do so are marked `package`. They take minutes and need an index of packages, so they run in `make package`.
 """
@@ -27,14 +27,14 @@ Install = Callable[..., "Environment"]
 
 
 class Built(NamedTuple):
-    """What is published."""
+    """The files that are published."""
 
     sdist: Path
     wheel: Path
 
 
 class Environment:
-    """A Python that has the package and what it needs, and nothing else."""
+    """A Python environment with the package and its dependencies, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class Environment:
         self.variables = {**clean_variables(), "NO_COLOR": "1", "COLUMNS": "120"}
 
     def run(self, *command: object, code: int = 0, **variables: str) -> str:
-        """Run a command in an empty folder; return what it printed to both streams, fail unless it left as expected."""
+        """Run a command in an empty directory; return its stdout and stderr, and fail on an unexpected exit code."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.work,
@@ -61,33 +61,33 @@ class Environment:
         return done.stdout
 
     def python(self, script: str, *arguments: object, code: int = 0, **variables: str) -> str:
-        """Run a script; return what it printed."""
+        """Run a script; return its output."""
         return self.run(self.bin / "python", "-W", "error", "-c", script, *arguments, code=code, **variables)
 
     def memoranda(self, *arguments: object, code: int = 0, **variables: str) -> str:
-        """Run the command that the package installs; return what it printed."""
+        """Run the command that the package installs; return its output."""
         return self.run(self.bin / "memoranda", *arguments, code=code, **variables)
 
     def add(self, *packages: str) -> None:
-        """Install tools beside the package, without changing the version of anything that is there."""
+        """Install tools beside the package, without changing the version of anything installed."""
         held = self.folder / "held.txt"
         held.write_text(uv("pip", "freeze", "--exclude", "memoranda", "--python", self.bin / "python"))
         uv("pip", "install", "--quiet", "--python", self.bin / "python", "--constraints", held, *packages)
 
     @property
     def packages(self) -> Path:
-        """Where the packages lie."""
+        """The directory of the installed packages."""
         [found] = self.folder.glob("lib/python3*/site-packages")
         return found
 
 
 def clean_variables() -> dict[str, str]:
-    """Return the variables of the environment without what speaks of a memory, a model or another Python."""
+    """Return the environment variables without those about a memory, a model or another Python."""
     return as_before({name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)})
 
 
 def uv(*arguments: object) -> str:
-    """Run uv; return what it printed, fail with it if it failed."""
+    """Run uv; return its output, and fail with that if it failed."""
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else shutil.which("uv")
     assert found, "these tests need uv: pip install uv"
@@ -106,7 +106,7 @@ def uv(*arguments: object) -> str:
 
 @pytest.fixture(scope="session")
 def project() -> dict[str, Any]:
-    """What pyproject.toml says about the project."""
+    """The `project` table of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -121,7 +121,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture(scope="session")
 def install(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Return what makes environments: `install("server")` has that extra, and the versions of constraints.txt.
+    """Return a function that makes environments: `install("server")` has that extra, and versions of constraints.txt.
 
     `versions` are arguments of uv in place of these.
     """
@@ -156,7 +156,7 @@ def bare(install: Install) -> Environment:
 
 @pytest.fixture(scope="session")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the oldest version of every package that pyproject.toml allows, and the newest of what those need."""
+    """A file with the oldest version of every package that pyproject.toml allows, and their newest dependencies."""
     file = tmp_path_factory.mktemp("oldest") / "oldest.txt"
     how = ("--quiet", "--resolution", "lowest-direct", "--all-extras", "--python", sys.executable)
     uv("pip", "compile", *how, "--output-file", file, "pyproject.toml")

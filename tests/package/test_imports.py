@@ -1,6 +1,6 @@
-"""What is imported when: a program that keeps facts loads two packages, and whoever names another loads that one.
+"""What is imported when: storing facts loads two packages, and each other package is loaded when it is first used.
 
-Only what is declared may be imported at all: of a package that is there by chance, nobody knows for how long.
+Only declared dependencies may be imported: a package that is installed by chance may be gone tomorrow.
 """
 
 from __future__ import annotations

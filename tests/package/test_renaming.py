@@ -1,4 +1,4 @@
-"""What was made when the project was called Recollect goes on working, and its old settings are not ignored."""
+"""Files and programs from when the project was called Recollect still work, and its old settings are not ignored."""
 
 from __future__ import annotations
 

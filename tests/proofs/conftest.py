@@ -1,4 +1,4 @@
-"""What the proofs share: how deep to go, and a file to work on."""
+"""Fixtures for the proofs: the depth of a run, and a database file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every storage call of a busy life fails, once and then for good; nothing that was acknowledged is lost."""
+"""Fail every storage call of a busy workload, once and then permanently: no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Life:
         self.failed_at: dict[str, str] = {}
         self.errors: Counter[str] = Counter()
         self.open_questions = 0
-        """How often a COMMIT failed, so that nobody could know what became of it."""
+        """How often a COMMIT failed, so that its outcome was unknown."""
 
     def run(self, trial: Trial) -> None:
         self.failed_at = {}

@@ -1,7 +1,7 @@
 """G32, G33, G36, G39 on real files: what is erased is gone, provably, down to the bytes; what is deleted is on record.
 
-Every "it is not there" stands beside an "it was there" and a neighbour that still is: a store that kept nothing
-at all would fail each of these tests.
+Every assertion that something is absent is paired with one that it was present before and that a neighbour still is:
+a store that kept nothing at all would fail each of these tests.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_g32_an_erasure_is_proved_by_the_ledger_without_the_text(memory: Memory,
     assert (event.resource, event.scope, event.position) == (receipt.id, "user:ada", receipt.position)
     assert event.detail["removed"] == receipt.removed
     assert min(receipt.removed[kind] for kind in ("facts", "revisions", "sessions", "approvals")) > 0
-    assert memory.ledger.verify(anchor=anchor).ok  # what was erased stood outside of the chain
+    assert memory.ledger.verify(anchor=anchor).ok  # the erased data was not part of the chain
     assert all(finding.ok for finding in memory.inspect())
     text = encode(memory.ledger.events()).decode()
     assert not [where for where, token in canaries.tokens.items() if token in text]
@@ -187,7 +187,7 @@ def test_g32_an_old_export_does_not_bring_back_what_was_erased(memory: Memory, t
     assert ada.list() == [] and memory.scope(user="ada", agent="mail").list() == []
     fresh = ada.set("name", "new")  # she may come back herself
     assert fresh.version > before.version
-    # The positive control: into a memory where nobody was erased, the same file writes everything.
+    # The positive control: into a memory without erasures, the same file writes everything.
     with memoranda.open(":memory:") as elsewhere:
         assert elsewhere.import_file(tmp_path / "export.jsonl").written == 3
 
@@ -240,7 +240,7 @@ def test_g32_ledger_and_state_agree_about_a_session_that_nobody_owns_any_more(me
     ada.session("s1").set("step", 1)
     memory.erase(user="ada")
     ownerless = memory.scope(session="s1")
-    ownerless.set("step", 2)  # nobody said that this one is ada's
+    ownerless.set("step", 2)  # this session was not declared as ada's
     memory.erase(user="ada")
     assert ownerless.value("step") == 2
     assert [finding for finding in memory.inspect() if not finding.ok] == []
@@ -439,7 +439,7 @@ def test_g39_a_deletion_that_did_not_happen_is_not_in_the_ledger(memory: Memory)
 
 
 def test_g39_an_expired_fact_that_an_import_replaces_is_in_the_ledger(tmp_path: Path):
-    """An expiry is an event whoever comes upon it: a write, a sweep, or an import."""
+    """An expiry is recorded, whether a write, a sweep or an import discovers it."""
     clock = FakeClock()
     with memoranda.open(str(tmp_path / "other.db"), clock=clock) as other:
         clock.advance(60)
@@ -482,7 +482,7 @@ def test_rules_of_an_import_that_was_undone_do_not_hold(memory: Memory, tmp_path
 
 
 def test_a_grant_that_was_undone_grants_nothing(path: str):
-    """A grant and a write under it share one commit, and the disk is full: afterwards nobody was granted anything."""
+    """A grant and a write under it share one commit, and the disk is full: afterwards nothing is granted."""
     with FaultyDisk() as disk:
         store = SqliteStore(path, vfs=disk.vfs)
         with Memory(store) as memory:

@@ -1,6 +1,6 @@
-"""G60: whoever edits the ledger is found out at the first event that no longer fits.
+"""G60: editing the ledger is detected at the first event that no longer fits.
 
-The tampering is done with plain SQL on the file, as somebody would who has the file and not the program.
+The tampering is done with plain SQL on the file, as an attacker would who has the file but not the program.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def test_g60_a_cut_off_tail_is_found_with_an_anchor(left: int, file: Path):
 
 
 def test_g60_a_tail_written_anew_is_found_with_an_anchor(file: Path):
-    """Somebody who knows the format can forge events whose hashes fit. Only what was kept elsewhere shows it."""
+    """An attacker who knows the format can forge events with matching hashes. Only an external anchor shows it."""
     anchor = anchor_of(file)
     rows = read_rows(file)
     for position in range(40, EVENTS + 1):
@@ -375,7 +375,7 @@ def assert_one_chain(path: str, users: list[str], each: int) -> None:
         assert memory.ledger.verify().ok
         assert [finding for finding in memory.inspect() if not finding.ok] == []
     assert [event.position for event in events] == list(range(1, len(users) * each + 1))
-    assert len({event.prev_hash for event in events}) == len(events)  # nobody has two successors: no fork
+    assert len({event.prev_hash for event in events}) == len(events)  # no event has two successors: no fork
     for user in users:
         own = [event.version for event in events if event.scope == f"user:{user}"]
         assert own == list(range(1, each + 1))

@@ -246,4 +246,4 @@ def test_reading_pausing_and_writing_loses_updates(path: str):
         place = memory.scope(user="ada")
         run_threads(8, lambda number: count_up_naively(place, 25))
         assert place.value("count") < 200
-        assert len(place.history("count")) == 200  # all were written, each over somebody else's
+        assert len(place.history("count")) == 200  # all were written, each over the value of another

@@ -1,4 +1,4 @@
-"""Patterns take time in proportion to the text they look at, whatever somebody writes.
+"""Patterns take time linear in the length of the text, whatever users write.
 
 Patterns that users write run on RE2. Those of the package run on `re`, which backtracks, so each of them is proved to
 be linear: all that are compiled on import, and all that are written inside of functions.

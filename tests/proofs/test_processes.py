@@ -1,4 +1,4 @@
-"""Many processes share one file: what one of them did, the others see at once, and nobody's write gets lost."""
+"""Many processes share one file: each sees at once what the others did, and no write is lost."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Checks:
         self.maybe: set[str] = set()
         """Texts that were asked for when the kill came."""
         self.keyed: dict[int, str] = {}
-        """The entry that stands under the key of each thread."""
+        """The entry under the key of each thread."""
         self.kinds: Counter[str] = Counter()
 
     def __call__(self, round: Round) -> None:
@@ -145,7 +145,7 @@ class Checks:
                 self.adopt(id, text, ada)
 
     def adopt(self, id: str, text: str, ada: memoranda.ScopedMemory) -> None:
-        """What came through although nobody was told stays from now on; a batch came through whole."""
+        """Count an unacknowledged write that was committed as stored from now on; a batch must be committed whole."""
         self.stored[id] = text
         name = text.split()[0]
         if text.startswith("r") and name[-1] == "c":

@@ -22,7 +22,7 @@ from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Point, Trial, 
 from memoranda.testing.faults import ErrorName
 
 STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 59
-"""At ordinary depth one point of so many is tried, each series beginning at another one."""
+"""At ordinary depth one point of `STRIDE` is tried, and each series starts at another one."""
 
 HOME, MOVED = "hashing:64", "hashing:96"
 State = dict[str, frozenset[str]]

@@ -1,7 +1,7 @@
-"""Entries on a SQLite file and on the reference store, driven side by side; a third witness says what is findable.
+"""Drive entries on a SQLite file and on the reference store side by side; an oracle says what must be found.
 
-Both stand below the same engine and the same indexes, so a mistake in those would look the same on both sides. The
-witness, `Oracle`, shares no code with them: it keeps a list of entries, and says which of them a recall must find.
+Both are below the same engine and the same indexes, so a mistake in those would look the same on both sides. The
+oracle, `Oracle`, shares no code with them: it keeps a list of entries, and says which of them a recall must find.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ class EntriesSideBySide(RuleBasedStateMachine):
         except MemorandaError as error:
             return error
         finally:
-            memory.settle()  # so that the event of a recall stands before that of the next write, on both sides
+            memory.settle()  # so that the event of a recall comes before that of the next write, on both sides
 
     def was_refused(self, scope: Scope, answer: Any) -> bool:
         """Whether a write was refused, and rightly: its session has ended."""

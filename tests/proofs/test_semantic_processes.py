@@ -278,7 +278,7 @@ def test_a_recall_sees_what_was_acknowledged_before_it_began(path: str, deep: bo
         history = record([one, two][:memories], steps=400 if deep else 60)
         assert_telling(history)
         assert history.problems() == []
-        # When all is quiet, everything that stands is found once, by those who took part and by who did not.
+        # When all is quiet, every remaining entry is found once, by the memories that took part and by a fresh one.
         standing = sorted(text for text, life in history.lives.items() if life.forgotten is None)
         with open_beside(path) as fresh:
             for memory in (one, two, fresh):
@@ -313,13 +313,13 @@ def test_what_is_replaced_under_its_key_is_found_once_at_every_moment(path: str,
                 seen.append(sum("of the plan" in match.content for match in results))
 
         run_threads(4, lambda number: look() if number else replace())
-    assert len(seen) > 10  # the control: somebody looked
+    assert len(seen) > 10  # the control: recalls took place
     assert set(seen) == {1}
 
 
 @pytest.fixture
 def eager_threads() -> Iterator[None]:
-    """Let threads take turns so often that they meet in the middle of things."""
+    """Switch threads so often that they interleave in the middle of operations."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     yield
@@ -327,7 +327,7 @@ def eager_threads() -> Iterator[None]:
 
 
 def test_a_recall_that_lags_behind_is_found_out(path: str):
-    """The control: answers that are a little old are no answers to what was asked."""
+    """The control: slightly outdated results are detected as wrong."""
     last: list[list[str]] = [[]]
 
     def recall_late(place: ScopedMemory) -> list[str]:

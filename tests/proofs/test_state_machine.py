@@ -1,7 +1,7 @@
-"""A SQLite file and the plain reference store are driven side by side; nobody can tell one from the other.
+"""Drive a SQLite file and the plain reference store side by side: they cannot be told apart.
 
-Both stand below the same engine, so a mistake in the engine would look the same on both sides. A third witness
-that shares no code with it, `Oracle`, says what plain facts must be.
+Both are below the same engine, so a mistake in the engine would look the same on both sides. An oracle that shares
+no code with it, `Oracle`, says what plain facts must be.
 """
 
 from __future__ import annotations

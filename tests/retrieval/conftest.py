@@ -1,4 +1,4 @@
-"""Shelves for tests: texts in, rows as a store would give them and the answers of a ranking out."""
+"""Build index shelves from texts, with rows as a store returns them, and query them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ask = Callable[..., list[Ranked]]
 
 @pytest.fixture(scope="session")
 def make_rows() -> MakeRows:
-    """Return a function that makes rows of texts: `(text, metadata)` pairs or texts alone."""
+    """Return a function that makes rows from texts or `(text, metadata)` pairs."""
 
     def make(
         texts: Sequence[str | tuple[str, dict[str, Any]]],
@@ -52,7 +52,7 @@ def make_rows() -> MakeRows:
 
 @pytest.fixture(scope="session")
 def make_shelf(make_rows: MakeRows) -> MakeShelf:
-    """Return a function that makes an index of texts."""
+    """Return a function that builds an index of texts."""
 
     def make(texts: Sequence[str | tuple[str, dict[str, Any]]], **options: Any) -> ShelfIndex:
         index = ShelfIndex(EMBEDDER.dimension)
@@ -64,7 +64,7 @@ def make_shelf(make_rows: MakeRows) -> MakeShelf:
 
 @pytest.fixture(scope="session")
 def ask() -> Ask:
-    """Return a function that asks an index."""
+    """Return a function that queries an index."""
 
     def asked(
         index: ShelfIndex,

@@ -1,4 +1,4 @@
-"""What a filter means, and what becomes of one that means nothing."""
+"""The meaning of filters, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranking against its formula, written down again slowly, with lists and dictionaries and nothing kept."""
+"""The ranking compared with a slow, literal implementation of its formula, without caches."""
 
 from __future__ import annotations
 

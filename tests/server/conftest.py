@@ -1,4 +1,4 @@
-"""A real server: `memoranda serve` as a process of its own, on a free port, over a file, called over HTTP."""
+"""A real server: `memoranda serve` as a separate process, on a free port, over a file, called over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Served:
     """A server process, and clients of it."""
 
     def __init__(self, db: Path, *flags: str, warm: bool = False, **variables: str) -> None:
-        """Start it from nothing as users do, or `warm` with everything imported."""
+        """Start a new process as users do, or a `warm` one with everything imported."""
         self.db = db
         self.log = db.with_suffix(".log")
         arguments = ["serve", "--db", str(db), "--port", "0", "--json", *flags]
@@ -61,7 +61,7 @@ class Served:
         self._clients: list[httpx.Client] = []
 
     def client(self, key: str | None = None, **options: Any) -> httpx.Client:
-        """Return a client with a key; the administrator's without one."""
+        """Return a client with a key, by default the administrator's."""
         token = key or self.key
         made = httpx.Client(
             base_url=self.address, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE, **options
@@ -70,16 +70,16 @@ class Served:
         return made
 
     def key_for(self, user: str, *, role: Any = "member", tenant: str = "default", **more: Any) -> str:
-        """Return a new key, made beside the running server."""
+        """Return a new key, created while the server runs."""
         with memoranda.open(self.db) as memory:
             return create_key(memory, tenant=tenant, user=user, role=role, **more).token
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what it logged."""
+        """Return the lines of its log."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def stop(self, by: int = signal.SIGTERM) -> int:
-        """End it, by its process id, and return its exit code."""
+        """Stop it by its process id, and return its exit code."""
         for client in self._clients:
             client.close()
         with self._closing:
@@ -106,7 +106,7 @@ def serving() -> Callable[..., AbstractContextManager[Served]]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for all tests of a file; each takes a user of its own."""
+    """One server for all tests of a file; each test uses its own user."""
     with run_server(tmp_path_factory.mktemp("served") / "memory.db") as one:
         yield one
 
@@ -125,7 +125,7 @@ def someone(served: Served, newcomer: str) -> httpx.Client:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Start servers of one's own; one that is told how many workers it has starts from nothing, as users start it."""
+    """Return a function that starts servers; given a number of workers, as new processes, as users start them."""
     started: list[Served] = []
 
     def begin(*flags: str, db: Path | None = None, **variables: str) -> Served:

@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document, fit and unfit: each gets an answer that the document names, never a 500."""
+"""Requests generated from the OpenAPI document, valid and invalid, get a documented response, never a 500."""
 
 from __future__ import annotations
 

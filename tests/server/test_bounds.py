@@ -298,7 +298,7 @@ def test_a_stalled_export_ends_at_its_deadline(large, server, start):
     hurried = start(db=large, MEMORANDA_EXPORT_TIMEOUT="1")
     with begin_export(hurried, admin_key(hurried)) as late, begin_export(server, admin_key(server)) as patient:
         time.sleep(2)
-        # An answer without its end: nobody takes it for a whole one.
+        # The response lacks its end, so that it cannot be mistaken for a complete one.
         assert not last_bytes(late).endswith(b"0\r\n\r\n")
         assert last_bytes(patient).endswith(b"0\r\n\r\n")
 

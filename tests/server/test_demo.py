@@ -35,7 +35,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def in_shell(line: str) -> str:
-    """Run a line as somebody who pastes it into a shell, and return what it printed."""
+    """Run a line as pasted into a shell, and return its output."""
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What the server uses of uvicorn and litestar that they do not document: where it is gone, this says so by name."""
+"""Undocumented parts of uvicorn and litestar that the server uses: if one is gone, a test names it."""
 
 from __future__ import annotations
 

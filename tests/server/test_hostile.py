@@ -1,4 +1,4 @@
-"""Requests that are malformed, too large, too slow or given up half-way: an answer or an end, and nothing changed."""
+"""Malformed, oversized, slow or abandoned requests get a response or a closed connection, and change nothing."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_caller_who_hangs_up_leaves_nothing_half_done(strict):
     with closing(Raw(strict)) as gone:
         gone.send(gone.head("GET", "/api/v1/export"))
     client = strict.client()
-    # The whole request may have been carried out before anybody saw that nobody waits; half of one never is.
+    # The whole request may have been carried out before the disconnect was noticed; half of one never is.
     assert client.get(f"{FACTS}/gone").status_code in (200, 404)
     assert client.get(f"{FACTS}/gone/history").json().get("revisions", [{}])[0].get("value", 1) == 1
     assert is_well(strict)

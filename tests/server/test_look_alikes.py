@@ -1,4 +1,4 @@
-"""Over HTTP: an id that nobody can tell from another is refused; one in another script is another id."""
+"""Over HTTP: an id that looks the same as another is refused; one in another script is another id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_under(someone, id):
 
 
 def read_under(someone, id):
-    """Return what stands in those places."""
+    """Return what is stored under an id in those places."""
     name = quote(id, safe="")
     return [
         someone.get(f"{API}/memory/facts/{name}").json()["value"],

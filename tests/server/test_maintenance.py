@@ -1,4 +1,4 @@
-"""What an administrator of a tenant does over HTTP, and nobody else: the ledger, erasures, exports, keys, grants."""
+"""What only the administrator of a tenant does over HTTP: the ledger, erasures, exports, keys, grants."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def tenant(request):
 
 @pytest.fixture
 def strangers(served, tenant):
-    """Who must not do any of this: a member, a reader, the administrator of another tenant, and nobody at all."""
+    """Clients that may do none of this: a member, a reader, another tenant's administrator, and one without a key."""
     return [
         served.client(served.key_for("mate", tenant=tenant)),
         served.client(served.key_for("guest", role="reader", tenant=tenant)),
@@ -291,7 +291,7 @@ def test_grants_are_kept_listed_and_taken_back(served, admin, tenant, strangers)
 
 @pytest.fixture
 def waiting(served, tenant):
-    """What an agent asked for, and somebody must agree to."""
+    """Writes that an agent asked for and that wait for approval."""
     with memoranda.open(served.db, tenant=tenant) as memory:
         agent = memory.acting_as("agent:mail", policy=Policy.of(approve=("memory.write",), allow=("memory.read",)))
         for value in ("sent", "binned"):

@@ -346,7 +346,7 @@ def is_so(look: Callable[[], bool]) -> bool:
     try:
         return look()
     except httpx.TransportError:
-        return False  # nobody answers yet
+        return False  # no answer yet
 
 
 def is_refused(address: str) -> bool:
@@ -359,7 +359,7 @@ def is_refused(address: str) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Say whether a process is there and not only its remains, which nobody has looked at yet."""
+    """Return whether a process is running, and not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"

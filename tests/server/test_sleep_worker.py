@@ -1,4 +1,4 @@
-"""Sleep-time memory in a server: what was said in a chat is in the blocks a moment later, and nobody asked for it."""
+"""Sleep-time memory in a server: what was said in a chat is in the blocks a moment later, without a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations without a model, on a database file and a clock that stands still."""
+"""Conversations without a model, on a database file and a fake clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def talk(memory: Memory) -> Talk:
 
 
 class Blocks:
-    """The lines of blocks, without what a test does not ask about."""
+    """Reads and writes the lines of blocks."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -41,7 +41,7 @@ class Blocks:
         return [line for line in found.content.split("\n") if line] if found else []
 
     def write(self, *lines: str, block: Any = "core", user: str = "ada", **more: str) -> None:
-        """Write a block as a person does, whatever stands there."""
+        """Write a block as a person does, replacing its content."""
         blocks = self.memory.scope(user=user, **more).blocks
         standing = blocks.get(block)
         blocks.update(block, "\n".join(lines), expected_updated_at=standing.updated_at if standing else None)

@@ -26,7 +26,7 @@ def test_g3_what_two_users_say_alike_is_learned_for_each_alone(
 ) -> None:
     talk("I live in Porto. I prefer tea.", user="ada")
     talk("I live in Porto. I prefer coffee.", user="bob")
-    talk("I live in Porto. I speak Dutch.", user="ada/thread:c1")  # an id that looks like somebody else's place
+    talk("I live in Porto. I speak Dutch.", user="ada/thread:c1")  # an id that looks like the scope of another user
     clock.advance(SETTLED)
     settle(memory)
     assert len(run_due(memory)) == 3

@@ -90,7 +90,7 @@ def test_a_line_that_stands_in_another_block_is_known(learn: Learn, lines: Any) 
 
 def test_a_newer_line_of_a_topic_takes_the_place_of_the_older(memory: Memory, learn: Learn, lines: Any) -> None:
     lines.write("- Has a boat")
-    for place in ("Porto", "Faro", "Porto"):  # back again is no rejection
+    for place in ("Porto", "Faro", "Porto"):  # changing back to Porto does not count as a rejection
         learn(Lesson(f"Lives in {place}", topic="place"))
         assert lines() == ["- Has a boat", f"- Lives in {place}"]
         assert statements(memory) == [f"Lives in {place}"]

@@ -147,7 +147,7 @@ def test_what_learn_ends_goes_from_the_block_and_comes_back_with_undo(
 def test_a_line_that_learn_replaced_may_come_back_with_a_chat(
     memory: Memory, ada: ScopedMemory, clock: FakeClock, talk: Any, lines: Any
 ) -> None:
-    """Only what is removed by hand is rejected, and `learn` is no hand."""
+    """Only lines that a person removes are rejected, not those that `learn` replaces."""
     sleep(memory, talk, "I live in Porto.")
     clock.advance(60)
     ada.learn("I moved to Faro.")

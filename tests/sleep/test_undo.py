@@ -1,4 +1,4 @@
-"""What was learned can be undone, goes with its conversation, and stays away where somebody took it out."""
+"""Learned lines can be undone, disappear with their conversation, and do not return once a person removed them."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_w3_losing_a_race_reads_again_and_the_edit_survives(memory: Memory, talk
 def test_w3_a_writer_who_is_always_faster_never_loses_a_line(
     memory: Memory, talk: Any, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until the moment of the write, somebody else writes; what is written last is written in one transaction."""
+    """Another writer writes until the very moment of the write; the final write is one transaction."""
     talk("I live in Porto. My favourite tea is rooibos.")
     count = iter(range(5))
     perform = Memory.perform

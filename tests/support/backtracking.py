@@ -41,12 +41,12 @@ class Witness(NamedTuple):
 
 
 def slow_text(pattern: re.Pattern[Any], use: Use) -> Witness | None:
-    """Return what takes more than linear time to look at with a pattern, or None where nothing does."""
+    """Return a text that takes more than linear time to search with a pattern, or None if there is none."""
     return _Analysis(pattern, use).witness() if repeats_without_end(pattern) else None
 
 
 def repeats_without_end(pattern: re.Pattern[Any]) -> bool:
-    """Say whether a pattern can match texts of any length; one that cannot is linear."""
+    """Return whether a pattern can match texts of any length; one that cannot is linear."""
     repeats = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
     tree = sre_parser.parse(pattern.pattern, pattern.flags)
     return any(op in repeats and value[1] > LONGEST_BOUNDED for op, value in _walk(tree))
@@ -54,7 +54,7 @@ def repeats_without_end(pattern: re.Pattern[Any]) -> bool:
 
 @lru_cache(maxsize=4)
 def classes_of(pattern: re.Pattern[Any]) -> list[str]:
-    """Return one character of each class that a pattern tells apart."""
+    """Return one character of each class that a pattern distinguishes."""
     source: Any = pattern.pattern
     tree = sre_parser.parse(source, pattern.flags)
     return _representatives(tree, source, pattern.flags)
@@ -81,7 +81,7 @@ class _Node:
 
 
 _START = -1
-"""What stands before the first character."""
+"""The position before the first character."""
 
 
 class _Analysis:

@@ -1,4 +1,4 @@
-"""A monkeypatch in; indexes with a mistake out, which checks have to find."""
+"""Break indexes on purpose, so that tests can show that checks notice it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memoranda.model.entry import ShelfState
 
 
 def follow_no_removals(patch: pytest.MonkeyPatch) -> None:
-    """Let indexes follow what is added to their shelves, and nothing that is taken away."""
+    """Make indexes follow additions to their shelves, but not removals."""
     follow = indexes._follow
 
     def follow_only_additions(held: Any, rows: Any, shelf: Any, state: ShelfState) -> None:

@@ -1,8 +1,8 @@
-"""Who is trusted by the HTTP clients of tests: nobody, in place of hundreds of authorities.
+"""Let the HTTP clients of tests trust no certificate authority, instead of hundreds.
 
-A client reads the certificates of all of them when it is made, which takes longer than most tests, and there are a
-thousand such clients, each of which speaks plain HTTP to a server on this machine. The one certificate in `nobody.pem`
-was made for this; its key was thrown away.
+A client reads the certificates of all authorities when it is created, which takes longer than most tests, and there
+are a thousand such clients, each of which speaks plain HTTP to a server on this machine. The only certificate in
+`nobody.pem` was made for this; its key was thrown away.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A real server in a process of its own, whose clock a test can move.
+"""A real server in a separate process, with a clock that tests can move.
 
-The process says its address in one line of JSON. Each line it is given is a command, answered by a line: {"key": {…}}
-makes an API key, {"clock": "…"} shows another moment, {"settle": true} waits for what happens in the background. It
-ends when there are no more lines.
+The process prints its address as one line of JSON. Each line of its input is a command, answered by a line:
+{"key": {…}} creates an API key, {"clock": "…"} sets the clock, {"settle": true} waits for background work. It exits at
+the end of its input.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Served:
         self._keys: dict[tuple[str, str, str], str] = {}
 
     def key(self, user: str, *, tenant: str = "default", role: str = "admin") -> str:
-        """Return the API key of a user; each has one for each role."""
+        """Return the API key of a user; each has one per role."""
         place = (tenant, user, role)
         if place not in self._keys:
             self._keys[place] = self.ask(key={"tenant": tenant, "user": user, "role": role})
@@ -55,11 +55,11 @@ class Served:
         self.ask(clock=moment.isoformat())
 
     def settle(self) -> None:
-        """Wait for what happens in the background."""
+        """Wait for background work."""
         self.ask(settle=True)
 
     def ask(self, **command: Any) -> Any:
-        """Have one command carried out, and return what it gives."""
+        """Carry out one command, and return its result."""
         with self._speaking:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
@@ -69,7 +69,7 @@ class Served:
         return heard["done"]
 
     def close(self) -> None:
-        """End the process: it stops when it is told nothing more."""
+        """Stop the process by closing its input."""
         with self._closing, suppress(subprocess.TimeoutExpired):
             self._process.stdin.close()
             self._process.wait(10)
@@ -81,7 +81,7 @@ class Served:
 
 
 def main(database: str, given: str) -> None:
-    """Answer requests and commands until there are no more commands."""
+    """Serve requests and commands until there are no more commands."""
     import uvicorn
 
     from memoranda.server.app import create_app
@@ -95,7 +95,7 @@ def main(database: str, given: str) -> None:
     # With its protocol said, or asyncio lets small answers wait for an acknowledgement.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
-    listening.listen(128)  # from now on nobody is refused, though the server is still starting
+    listening.listen(128)  # from now on connections are accepted, though the server is still starting
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2))
 
     def obey() -> None:

@@ -1,4 +1,4 @@
-"""Print every pattern that the modules of the package compile while they are imported, and where."""
+"""Print every pattern that the modules of the package compile on import, and where."""
 
 from __future__ import annotations
 

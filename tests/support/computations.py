@@ -1,4 +1,4 @@
-"""The lines of a `compute` step in, what a machine makes of them out: read, checked and compiled as any machine is."""
+"""Compile the lines of a `compute` step, with the reader, checker and compiler of machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memoranda.mashin.expression.compiler import expression
 
 
 def computation(lines: str) -> Node:
-    """Return the node of a computation, or raise a SourceError with every error that a machine with it would have."""
+    """Return the node of a computation; raise a SourceError with every error that a machine with it would have."""
     text = "compute value\n" + "".join(f"  {line}\n" for line in lines.splitlines())
     reading, programs, diagnostics = check_source(text, fragment=True)
     errors = tuple(one for one in diagnostics if one.severity == "error")
@@ -26,5 +26,5 @@ def computation(lines: str) -> Node:
 
 
 def computed(lines: str) -> Expression:
-    """Return a computation ready to run; see `computation`."""
+    """Return a compiled computation; see `computation`."""
     return expression(computation(lines))

@@ -1,4 +1,4 @@
-"""The server of `make serve` as a process of its own, on a free port, in a folder of its own."""
+"""The server of `make serve` in a separate process, on a free port, in its own directory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PROGRAM = "import sys\nfrom memoranda.server.demo import main\nsys.exit(main())
 
 
 class Demo(NamedTuple):
-    """A server as `make serve` starts it: what it printed, and what can be read from that."""
+    """A server as `make serve` starts it, its output, and what can be read from that."""
 
     folder: Path
     said: list[str]
 
     def after(self, words: str) -> str:
-        """Return what a line says after some words."""
+        """Return what follows these words in a line of the output."""
         return next(line.rpartition(words)[2] for line in self.said if words in line)
 
     @property
@@ -44,11 +44,11 @@ class Demo(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """The lines that it gives for a shell."""
+        """The lines that it prints for a shell."""
         return [line.strip() for line in self.said if line.startswith("  curl ")]
 
     def key_in(self, tenant: str) -> str:
-        """Return a key like the one it printed, in a tenant that holds what a fresh demo does."""
+        """Return a key like the one it printed, in a tenant with the content of a fresh demo."""
         # Here and not above: workers that only collect tests need not import a server.
         from memoranda.server.auth.keys import create_key
         from memoranda.server.demo import USER, fill, settings_in
@@ -64,7 +64,7 @@ class Demo(NamedTuple):
 
 @contextmanager
 def run_demo(folder: Path, *, warm: bool = True) -> Generator[Demo]:
-    """Run the demo in a folder while a block lasts: `warm` with all imported, or from nothing as the Makefile does."""
+    """Run the demo in a directory while a block lasts: `warm` with all imported, or not, as `make serve` does."""
     arguments = ["--folder", str(folder), "--port", "0"]
     env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     running = (

@@ -1,4 +1,4 @@
-"""Every command of the command line, by its full name."""
+"""List every command of the command line by its full name."""
 
 from __future__ import annotations
 

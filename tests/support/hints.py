@@ -1,4 +1,4 @@
-"""How to tell for which surface a hint was written."""
+"""Find out for which surface a hint was written."""
 
 from __future__ import annotations
 

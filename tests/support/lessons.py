@@ -1,4 +1,4 @@
-"""Chats without a model, and extractors that give what a test tells them to."""
+"""Chats without a model, and scripted extractors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoranda.learning.statements import Statement
 
 
 class Lesson(NamedTuple):
-    """A line that an extractor finds, and in which parts of the chat; by default in the newest of the user."""
+    """A line that an extractor finds, and the parts of the chat it is from; by default the user's newest message."""
 
     text: str
     seqs: tuple[int, ...] | None = None
@@ -47,7 +47,7 @@ class Lesson(NamedTuple):
 
 
 class Taught:
-    """An extractor that finds these lessons, and notes what it was shown."""
+    """An extractor that finds these lessons, and records what it was shown."""
 
     def __init__(self, *lessons: Lesson) -> None:
         self.lessons = lessons
@@ -61,7 +61,7 @@ class Taught:
 
 
 class Talk:
-    """Says things in conversations: a user's message, and the short answer to it."""
+    """Adds turns to conversations: a user's message, and a short answer to it."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory

@@ -1,8 +1,8 @@
-"""A server on the loopback that answers what it was told to answer: what the servers of all wire formats share.
+"""A loopback server with scripted responses, shared by the servers of all wire formats.
 
-It answers with what is put into `waiting`, one answer a request, and else says `default`. What it was asked is in
-`asked`. Use it as a context manager, or end it with `close`. What is asked for as a stream comes in pieces; `pauses`
-and `stops` say what happens between them.
+It sends the responses in `waiting`, one per request, and otherwise `default`. Its requests are in `asked`. Use it as a
+context manager, or stop it with `close`. A stream is sent in pieces; `pauses` and `stops` say what happens between
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 
 class Asked(NamedTuple):
-    """One request: the path below `/v1`, its JSON, and its headers by their names in small letters."""
+    """One request: the path below `/v1`, its JSON, and its headers by lower-case name."""
 
     path: str
     body: dict[str, Any]
@@ -25,7 +25,7 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What to send: a status, a body as it is or in pieces, and headers."""
+    """A response: a status, a body, whole or in pieces, and headers."""
 
     status: int
     content: bytes | Iterable[bytes]
@@ -37,26 +37,26 @@ Waiting = Callable[[Asked], Answer]
 
 
 class BrokenOff(Exception):
-    """Raised between two pieces of an answer: the connection is closed."""
+    """Raised between two pieces of a response: the connection is closed."""
 
 
 def streams(events: Iterable[str]) -> Answer:
-    """Return an answer that is a stream of events, each sent by itself."""
+    """Return a response that is a stream of events, each sent separately."""
     return Answer(200, (event.encode() for event in events), {"content-type": "text/event-stream"})
 
 
 def words(text: str) -> list[str]:
-    """Return a text in pieces, as a model says it: word by word."""
+    """Return a text in pieces, as a model streams it: word by word."""
     return re.findall(r"\s*\S+|\s+$", text)
 
 
 def pauses(answer: Waiting, go_on: threading.Event, *, before: str) -> Waiting:
-    """Stream an answer, and wait before the first event that holds these words."""
+    """Stream a response, and wait before the first event that contains these words."""
     return lambda asked: _between(answer(asked), before, lambda: go_on.wait(30))
 
 
 def stops(answer: Waiting, *, before: str) -> Waiting:
-    """Stream an answer, and close the connection before the first event that holds these words."""
+    """Stream a response, and close the connection before the first event that contains these words."""
 
     def broken() -> None:
         raise BrokenOff
@@ -79,12 +79,12 @@ def _between(answer: Answer, before: str, act: Callable[[], object]) -> Answer:
 
 
 def sends(content: bytes, kind: str = "application/json", status: int = 200) -> Waiting:
-    """Answer with anything."""
+    """Respond with any value."""
     return lambda asked: Answer(status, content, {"content-type": kind})
 
 
 def errs(status: int, body: dict[str, Any], headers: dict[str, str]) -> Waiting:
-    """Answer with an error; header names are written with `_` for `-`."""
+    """Respond with an error; header names are written with `_` for `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda asked: Answer(status, json.dumps(body).encode(), named)
 
@@ -93,7 +93,7 @@ class LoopbackServer:
     """The server; its address is `url`."""
 
     def __init__(self, default: Waiting) -> None:
-        """Begin to listen."""
+        """Start listening."""
         self.default = default
         self.asked: list[Asked] = []
         self.waiting: list[Waiting] = []
@@ -147,7 +147,7 @@ class LoopbackServer:
         self.address = f"http://127.0.0.1:{self._http.server_port}"
 
     def stays_silent(self) -> Waiting:
-        """Answer only when the server is closed."""
+        """Respond only when the server is closed."""
 
         def answer(asked: Asked) -> Answer:
             self.released.wait(30)

@@ -1,4 +1,4 @@
-"""An MCP client as tests use one: calls in, what a tool answered out, or the error of ours that it told."""
+"""An MCP client for tests: it calls tools, and returns their results or raises their errors as ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memoranda.mcp.server import create_server
 
 
 class Talk:
-    """One connection of the SDK's own client, which lives in a thread of its own."""
+    """One connection of the SDK's own client, which runs in a separate thread."""
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
         self._portal = portal
@@ -31,11 +31,11 @@ class Talk:
         return self._portal.call(partial(getattr(self.client, method), *arguments))
 
     def result(self, tool: str, **arguments: Any) -> Any:
-        """Return what a tool answered, as the client got it."""
+        """Return the result of a tool as the client received it."""
         return self.ask("call_tool", tool, arguments)
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """Return the value that a tool gave; raise the error that it told."""
+        """Return the value of a tool's result, or raise its error."""
         result = self.result(tool, **arguments)
         if not result.is_error:
             return result.structured_content
@@ -46,14 +46,14 @@ class Talk:
 
 @contextmanager
 def talking(server: Any) -> Generator[Talk]:
-    """Give a connection to a server in this process, or to whatever transport leads to one."""
+    """Yield a connection to a server in this process, or over any other transport."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
         yield Talk(portal, client)
 
 
 @contextmanager
 def doors_to(memory: Memory, *, agent: str) -> Generator[Callable[[str], Talk]]:
-    """Give the door of each user to a memory in this process, each opened once."""
+    """Yield a function that connects each user to a memory in this process, each once."""
     with start_blocking_portal() as portal, ExitStack() as opened:
 
         @cache
@@ -67,7 +67,7 @@ def doors_to(memory: Memory, *, agent: str) -> Generator[Callable[[str], Talk]]:
 
 @contextmanager
 def started(*options: str, complaints: Path, **variables: str) -> Generator[Talk]:
-    """Give a connection to a `memoranda mcp` in a process of its own; what it writes to stderr is in a file."""
+    """Yield a connection to `memoranda mcp` in a separate process; its stderr goes to a file."""
     kept = {name: os.environ[name] for name in ("TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START") if name in os.environ}
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "memoranda.cli", "mcp", *options], env={**kept, **variables}

@@ -1,7 +1,7 @@
-"""Every mistake that can be made through several doors: how each door makes it, and what it says then.
+"""Every mistake that can be made through several doors: how to make it at each door, and what the door must report.
 
-A door can do some verbs: set a fact, remember, recall, and so on. A mistake is a verb with one thing wrong about it.
-What Python says is what every other door has to say: the same code, the same sentence, the same details.
+A door offers some verbs: set a fact, remember, recall, and so on. A mistake is a verb with one thing wrong about it.
+Every other door has to report it as Python does: with the same code, the same sentence, the same details.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ Verb = Literal[
     "go on",
 ]
 Who = Literal["owner", "admin", "reader", "stranger", "watched", "thrifty"]
-"""Whoever may do everything, also on a server; only read; not even that; write with an approval; nothing any more."""
+"""A caller may do everything, also on a server; only read; not even that; write with approval; nothing any more."""
 NAN = float("nan")
 LONG_AGO = "2020-01-01T00:00:00+00:00"
 
 
 class Told(NamedTuple):
-    """What a door said about a mistake."""
+    """What a door reported about a mistake."""
 
     code: str
     said: str
     details: dict[str, Any]
     hint: str = ""
     neutral: str = ""
-    """The hint as a model is told it."""
+    """The hint as a model is given it."""
 
 
 class Somebody(NamedTuple):
-    """Whoever makes a mistake: one for each test, so that whatever else is remembered stays out of it."""
+    """A caller who makes a mistake: a new one for each test, so that nothing else is remembered about them."""
 
     house: House
     name: str
     memory: Memory
-    """As far as they may reach into it."""
+    """Restricted to the caller's rights."""
     reach: Callable[[], tuple[memoranda.Client, httpx.Client]]
-    """Gives their client, and a connection without one."""
+    """Returns their client, and a plain HTTP connection."""
     talk: Callable[[str], Talk]
-    """Gives an MCP client to the memory of a user, as far as they may reach into it."""
+    """Returns an MCP client for the memory of a user, restricted to the caller's rights."""
     acts: tuple[str, ...] = ()
-    """How the command line is told who acts."""
+    """The command-line options that name the caller."""
 
     @property
     def client(self) -> memoranda.Client:
@@ -79,26 +79,26 @@ class Somebody(NamedTuple):
         return self.reach()[1]
 
     def at(self, asked: dict[str, Any]) -> Any:
-        """Return the scope that is asked for: one's own, of a user by another name, or one below one's own."""
+        """Return the requested scope: the caller's own, one of another user, or one below the caller's own."""
         if asked.get("below"):
             return self.memory.at(f"user:{self.name}/{asked['below']}")
         return self.memory.scope(user=asked.get("user", self.name))
 
     def flags(self, asked: dict[str, Any]) -> list[str]:
-        """Return the same as the command line says it."""
+        """Return the same scope as command-line options."""
         if asked.get("below"):
             return ["--scope", f"user:{self.name}/{asked['below']}", *self.acts]
         return ["--user", asked.get("user", self.name), *self.acts]
 
     def stamp(self, asked: dict[str, Any]) -> datetime | str | None:
-        """Return when a block is said to have been written last."""
+        """Return when the caller claims that a block was last written."""
         if asked["seen"] == "now":
             block = self.house.memory.scope(user=self.name).blocks.get(asked["block"])
             return block and block.updated_at
         return LONG_AGO if asked["seen"] == "long ago" else None
 
     def everything(self) -> list[Any]:
-        """Return all that is remembered about them, and what is defined."""
+        """Return everything that is remembered about the caller, and all definitions."""
         own = self.house.memory.scope(user=self.name)
         return [
             [(fact.key, fact.value) for fact in own.list(internal=True)],
@@ -119,7 +119,7 @@ def _chosen(asked: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _given(asked: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return what was said at all."""
+    """Return the arguments that were given."""
     return {name: asked[name] for name in names if asked[name] is not None}
 
 
@@ -394,7 +394,7 @@ def _post(me: Somebody, path: str, body: dict[str, Any]) -> None:
 
 
 class Problem(Exception):
-    """A problem document, as it came."""
+    """A problem document, as received."""
 
     def __init__(self, words: dict[str, Any]) -> None:
         super().__init__(words["detail"])
@@ -556,7 +556,7 @@ def abl_read(me: Somebody, asked: dict[str, Any]) -> None:
 
 
 def abl_tool(tool: str, *names: str) -> Callable[[Somebody, dict[str, Any]], None]:
-    """Return what calls one of the memory tools that every agent has."""
+    """Return a function that calls one of the memory tools that every agent has."""
     lines = ["AGENT: Flyer", 'GOAL: "Fly kites"', "MEMORY:", "  session:"]
     lines += [f"    - {name}\n      INPUT: true" for name in names]
     lines += ["FLOW:", "  field:", "    REASONING: false", f"    CALL: {tool}", "      WITH:"]
@@ -603,12 +603,12 @@ def _opened(agent: Any, me: Somebody, asked: dict[str, Any], given: dict[str, An
 
 
 def session_of(name: str) -> str:
-    """Return the session and the conversation that somebody may hold who may write nothing else."""
+    """Return the session and conversation of a caller who may write nothing else."""
     return f"session_of_{name}"
 
 
 class Noted(Exception):
-    """What the trace of an agent's turn says was refused, or failed."""
+    """A refusal or failure in the trace of an agent's turn."""
 
     def __init__(self, code: str, said: str, details: dict[str, Any]) -> None:
         super().__init__(said)
@@ -660,7 +660,7 @@ def _run_machine(me: Somebody, asked: dict[str, Any], step: str, *names: str) ->
 
 
 class Ended(Exception):
-    """The failure that a run has ended with."""
+    """The failure with which a run ended."""
 
     def __init__(self, failure: Any) -> None:
         super().__init__(failure.message)
@@ -752,7 +752,7 @@ def chat_lines(me: Somebody, asked: dict[str, Any]) -> None:
 
 
 class _Late(Scripted):
-    """A model that somebody is faster than: while it thinks, the block is written."""
+    """A model that is too slow: while it thinks, another writer changes the block."""
 
     def __init__(self, meanwhile: Callable[[], None], *replies: Reply | str) -> None:
         super().__init__(*replies)
@@ -791,7 +791,7 @@ def _answered(text: str) -> None:
 
 
 def listen(door: Door, me: Somebody, verb: Verb, asked: dict[str, Any]) -> Told | None:
-    """Do something through a door; return what was said against it, None where nothing was."""
+    """Do something through a door; return the error that was reported, or None."""
     try:
         door.verbs[verb](me, asked)
     except memoranda.SourceError as error:
@@ -818,7 +818,7 @@ def listen(door: Door, me: Somebody, verb: Verb, asked: dict[str, Any]) -> Told 
 
 
 class Door(NamedTuple):
-    """A way in: what can be done through it, and how."""
+    """A door: the verbs it offers, and how to call them."""
 
     name: str
     verbs: dict[Verb, Callable[[Somebody, dict[str, Any]], None]]
@@ -937,19 +937,19 @@ DOORS = (
 
 
 class Mistake(NamedTuple):
-    """Something wrong about a verb, and what everybody has to say about it."""
+    """Something wrong about a verb, and what every door must report."""
 
     name: str
     verb: Verb
     code: str
     wrong: Mapping[str, Any] = MappingProxyType({})
     right: Mapping[str, Any] = MappingProxyType({})
-    """What is said in its place; where it is somebody who may not, somebody else says the same."""
+    """The right arguments in place of the wrong ones; if the caller lacks rights, another caller passes the same."""
     details: tuple[str, ...] = ()
-    """What a program is told beside the words."""
+    """What a program is told besides the message."""
     who: Who = "owner"
     standing: bool = False
-    """Whether something stands there already."""
+    """Whether something is stored there already."""
     cannot: Mapping[str, str] = MappingProxyType({})
     """Doors that cannot make it, and why."""
     otherwise: Mapping[str, tuple[str, str]] = MappingProxyType({})
@@ -1345,17 +1345,17 @@ def pairs() -> list[tuple[Mistake, Door]]:
 
 
 def why_not(mistake: Mistake, door: Door) -> str | None:
-    """Return why a door cannot make a mistake, None where it can; where nobody knows why, it is a KeyError."""
+    """Return why a door cannot make a mistake, or None if it can; raise a KeyError if no reason is recorded."""
     if mistake.verb not in door.verbs:
         return ELSEWHERE[door.name, mistake.verb]
     return mistake.cannot.get(door.name)
 
 
 def drawn(seen: set[tuple[str, str]]) -> list[str]:
-    """Return the table of who says what about which mistake, of the tests that passed, line by line.
+    """Return the lines of the table of what each door reports about each mistake, from the tests that passed.
 
     `=` is the same code, sentence and details as in Python, `~` the same code in other words, `≠` another code, `·`
-    that a door cannot make it, `?` that nobody has seen it. The reasons for all but the first are in the table.
+    that a door cannot make it, `?` that it was not tested. The reasons for all but the first are in the table.
     """
     wide = max(len(mistake.name) for mistake in MISTAKES)
     heads = [f"{'':{wide}}  {'│ ' * number}┌ {door.name}" for number, door in enumerate(DOORS)]

@@ -1,4 +1,4 @@
-"""A server on the loopback that speaks OpenAI's wire format: chat completions and responses, whole or streamed."""
+"""A loopback server with OpenAI's API: chat completions and responses, whole or streamed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _CHAT = "/chat/completions"
 
 
 def says(text: str) -> Waiting:
-    """Answer with words."""
+    """Respond with text."""
     return lambda asked: _sent(asked, text, ())
 
 
 def calls(*calls: tuple[str, Any], text: str = "") -> Waiting:
-    """Answer with calls of tools; arguments that are text are sent as they are, whatever they are."""
+    """Respond with tool calls; text arguments are sent unchanged."""
     return lambda asked: _sent(asked, text, calls)
 
 
 def declines(why: str) -> Waiting:
-    """Answer that the model will not."""
+    """Respond with a refusal."""
     return lambda asked: _sent(asked, "", (), refusal=why)
 
 
 def breaks_off(text: str = "Well", message: str = "The server had an error") -> Waiting:
-    """Begin a stream with these words, and end it with an error."""
+    """Begin a stream with this text, and end it with an error."""
     failure = {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
 
     def answer(asked: Asked) -> Answer:
@@ -41,7 +41,7 @@ def breaks_off(text: str = "Well", message: str = "The server had an error") -> 
 
 
 def refuses(status: int, message: str = "no", **headers: str) -> Waiting:
-    """Answer with an error; the client is told not to try again by itself."""
+    """Respond with an error; the client is told not to retry by itself."""
     error = {"message": message, "type": "some_error", "code": None}
     return errs(status, {"error": error}, {"x-should-retry": "false", **headers})
 
@@ -50,7 +50,7 @@ class OpenAIServer(LoopbackServer):
     """The server; its address is `url`."""
 
     def __init__(self, default: str = "Hello.") -> None:
-        """Begin to listen."""
+        """Start listening."""
         super().__init__(says(default))
         self.url = f"{self.address}/v1"
 
@@ -65,7 +65,7 @@ def _sent(asked: Asked, text: str, called: tuple[tuple[str, Any], ...], refusal:
 
 
 def _chat_stream(text: str, called: list[tuple[str, str]], refusal: str | None) -> Iterator[str]:
-    """Yield a completion in chunks: words, calls with their arguments in halves, why it ended, and what it took."""
+    """Yield a completion in chunks: text, calls with their arguments in halves, the finish reason, and the usage."""
     whole = _chat(text, called, refusal)
     yield _data(_chunk({"role": "assistant", "content": ""}))
     for part in words(text):

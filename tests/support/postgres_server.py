@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: made in an empty folder, started, killed, started again, removed."""
+"""A real PostgreSQL server for tests: created in an empty directory, started, killed, restarted, removed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 def programs() -> Path | None:
-    """Return the folder of PostgreSQL's programs, None where there are none.
+    """Return the directory of PostgreSQL's programs, or None if it is not installed.
 
     They come inside a wheel. Its own Python is not used: run by root, it would add a user to the machine.
     """
@@ -59,10 +59,10 @@ def programs() -> Path | None:
 
 
 class PostgresServer:
-    """A server that listens on a socket in a folder of its own."""
+    """A server that listens on a socket in its own directory."""
 
     def __init__(self, programs: Path, *, following: PostgresServer | None = None) -> None:
-        """Make an empty database cluster, or one that follows another, and start it."""
+        """Create an empty database cluster, or a replica of another, and start it."""
         self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
         self._user: str | None = None
         self._programs = programs
@@ -100,7 +100,7 @@ class PostgresServer:
                 connection.execute(statement.encode())
 
     def empty(self) -> None:
-        """Leave nothing in the tables of the first database, making them where there are none.
+        """Empty the tables of the first database, or create them.
 
         Where tables are as small as in tests, deleting their rows takes a tenth of the time that TRUNCATE takes.
         """
@@ -112,7 +112,7 @@ class PostgresServer:
         self._emptying.execute(b"ALTER SEQUENCE memoranda.numbers RESTART")
 
     def start(self) -> None:
-        """Start the server, and return when it answers."""
+        """Start the server, and return when it accepts connections."""
         given = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
         self._process = self._closing.enter_context(
             run_process(
@@ -134,7 +134,7 @@ class PostgresServer:
                 time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop the server; SIGINT sends everybody away, SIGQUIT leaves it as a crash would."""
+        """Stop the server; SIGINT disconnects all clients, SIGQUIT leaves it as a crash would."""
         if self._emptying is not None:
             self._emptying.close()
         if self._process is not None:
@@ -144,7 +144,7 @@ class PostgresServer:
             self._closing.close()
 
     def remove(self) -> None:
-        """Stop the server and remove all that it had."""
+        """Stop the server and remove its files."""
         self.stop()
         shutil.rmtree(self.folder)
 
@@ -153,7 +153,7 @@ class PostgresServer:
         subprocess.run(command, user=self._user, check=True, capture_output=True, timeout=PATIENCE, cwd=self.folder)
 
     def _reachable(self, programs: Path) -> Path:
-        """Return the programs where another user can run them, copied if they lie where only we may look."""
+        """Return programs that another user can run, copied if they are in a directory that only we may read."""
         tried = subprocess.run(["test", "-x", programs / "postgres"], user=self._user, cwd="/")
         if tried.returncode == 0:
             return programs

@@ -1,6 +1,6 @@
-"""The one way to start a process in tests: when its block ends, it is over and its pipes are closed.
+"""Start processes in tests: when the block ends, the process has exited and its pipes are closed.
 
-A pipe that is left open warns whichever test runs when it is collected, so tests start no process by themselves.
+An open pipe raises a warning in whichever test runs when it is collected, so tests start processes only this way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIFETIME = 7_200.0 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 600.0
 
 
 class Process(Protocol):
-    """What a process and a fork have in common."""
+    """What processes and forks have in common."""
 
     @property
     def stdin(self) -> IO[str] | None: ...
@@ -44,7 +44,7 @@ def run_process(
 
 @contextmanager
 def watch(process: P, lifetime: float) -> Generator[P]:
-    """Kill a process that outlives the block or its time, wait for its end, and close its pipes."""
+    """Kill a process that outlives the block or its timeout, wait for it, and close its pipes."""
     owner = os.getpid()
     watchdog = threading.Timer(lifetime, process.kill)
     watchdog.daemon = True

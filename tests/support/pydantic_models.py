@@ -1,4 +1,4 @@
-"""Pydantic models of the kinds that its users write, with instances of each and values that it refuses."""
+"""Pydantic models as users write them, with instances of each and values that it rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shell that stays open: commands in, what each printed and left with out. Variables last until it is closed."""
+"""A shell that stays open and runs one command after another. Variables last until it is closed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _FOREIGN = "^MEMORANDA_|_API_KEY$|_BASE_URL$"
 
 
 class Shell:
-    """A POSIX shell in a folder, without keys and settings of whoever runs the tests."""
+    """A POSIX shell in a directory, without the keys and settings of the user who runs the tests."""
 
     def __init__(self, folder: Path, *, warmth: Warmth | None = "commands", **variables: str) -> None:
-        """Open it; without a warmth `memoranda` is the installed one, which imports all that it needs in each call."""
+        """Open it; if `warmth` is None, `memoranda` is the installed one, which imports everything in each call."""
         kept = {name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)}
         places = [*([str(folder_of(warmth))] if warmth else []), str(Path(sys.executable).parent)]
         path = os.pathsep.join([*places, os.environ.get("PATH", "")])
@@ -36,7 +36,7 @@ class Shell:
         self._closing = ExitStack()
 
     def run(self, command: str) -> tuple[str, int]:
-        """Run a command; return what it printed to both streams, and its exit code."""
+        """Run a command; return its stdout and stderr, and its exit code."""
         assert self._process.stdin is not None and self._process.stdout is not None
         # In braces, so that what it sets is there for the next; the line break ends a comment.
         self._process.stdin.write(f"{{ {command}\n}} </dev/null 2>&1\nprintf '\\n%s %s\\n' '{_END}' $?\n")

@@ -1,4 +1,4 @@
-"""Tests start processes in one way, which leaves nothing behind."""
+"""Tests start processes in one way only, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_process_that_has_ended_is_left_alone() -> None:
 
 
 def starts(source: str) -> list[tuple[str, int]]:
-    """Return the calls that start a process themselves: by which name, and in which line."""
+    """Return the calls that start a process directly: the name, and the line."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     named = [(getattr(call.func, "attr", getattr(call.func, "id", "")), call.lineno) for call in calls]
     return [(name, line) for name, line in named if name in STARTERS]

@@ -1,9 +1,9 @@
-"""`memoranda` and small programs for tests, each call a process: forked from one that has imported everything before.
+"""Run `memoranda` and small programs in processes forked from one that has already imported everything.
 
-Most of a call's time goes into starting Python and importing. `folder()` gives a folder for the `PATH` of a shell, in
-which `memoranda` is a small program that hands its arguments, folder, environment and streams to the process that
-waits, has it fork, and leaves with the exit code of the fork. `run_fork` gives such a process without a shell: what
-tests use of `subprocess.Popen`. All else is as with the real one.
+Most of a call's time goes into starting Python and importing. `folder()` returns a directory for the `PATH` of a shell,
+in which `memoranda` is a small program that passes its arguments, working directory, environment and streams to the
+waiting process, which forks, and exits with the exit code of the fork. `run_fork` runs such a process without a shell,
+with the part of `subprocess.Popen` that tests use. Everything else is as with the real one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _STREAMS = ((0, "r", -1), (1, "w", -1), (2, "w", 1))
 
 @cache
 def folder(warmth: Warmth = "commands") -> Path:
-    """Return the folder of a `memoranda` that starts at once, with all imported that it needs.
+    """Return the directory of a `memoranda` that starts at once, with everything imported.
 
     The process behind it ends with this one.
     """
@@ -118,7 +118,7 @@ def run_fork(
     env: Mapping[str, str] | None = None,
     lifetime: float = LIFETIME,
 ) -> Generator[Fork]:
-    """Run the text of a program, or `memoranda` without one, while the block lasts.
+    """Run the source of a program, or `memoranda` if there is none, while the block lasts.
 
     What it complains of goes to a file, nowhere (`DEVNULL`), or where our own complaints go.
     """
@@ -127,7 +127,7 @@ def run_fork(
 
 
 class Fork:
-    """A Python program, or `memoranda` itself, in a fork: what tests use of `subprocess.Popen`."""
+    """A Python program, or `memoranda` itself, in a fork, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Fork:
         stderr: IO[Any] | int | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it with pipes to talk to it; tests call `run_fork`."""
+        """Start it with pipes; tests call `run_fork`."""
         heard, says = os.pipe()
         hears, told = os.pipe()
         self.stdin = open(told, "w", encoding="utf-8")
@@ -164,7 +164,7 @@ class Fork:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return the exit code, which is below zero for one that was killed."""
+        """Wait for it to exit; return the exit code, which is negative if it was killed."""
         if self.returncode is None:
             self._line.settimeout(timeout)
             try:
@@ -177,7 +177,7 @@ class Fork:
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Tell it nothing more; return what else it says, and wait for its end."""
+        """Close its input; return the rest of its output, and wait for it to exit."""
         with suppress(BrokenPipeError):
             self.stdin.close()
         said = "" if self.stdout.closed else self.stdout.read()
@@ -186,7 +186,7 @@ class Fork:
         return said, ""
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal, if it is still running."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -214,7 +214,7 @@ def main(address: str, *imported: str) -> None:
         import_module(name)
     WordLlama().embed(["A first text has the weights read."])
     gc.freeze()
-    # Nobody waits for the forks here: they watch what they have begun, and whoever called hears from them.
+    # The forks are not waited for here: they watch the processes that they start, and report to the caller.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -231,7 +231,7 @@ def main(address: str, *imported: str) -> None:
 
 
 def _watch(line: socket.socket) -> None:
-    """Have one call carried out in a process of its own, say which it is and how it ended, and end."""
+    """Carry out one call in a new process, report its id and how it ended, and exit."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     begun = os.fork()
     if begun == 0:
@@ -244,7 +244,7 @@ def _watch(line: socket.socket) -> None:
 
 
 def _answer(line: socket.socket) -> None:
-    """Carry out one call with the streams it came with, and end."""
+    """Carry out one call with the streams it came with, and exit."""
     head, streams, _, _ = socket.recv_fds(line, 4, 3)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

@@ -1,4 +1,4 @@
-"""Every way to write a memory and every way to read one: what each can name, and how it is done.
+"""Every way to write a memory and every way to read one: which places it can name, and how to call it.
 
 There are four kinds of memory here. A `record` is a value under a name, an `entry` a text that is searched, `core` and
 `archive` are the texts of the two memory blocks. A place is one of them in one scope; each test has its own user there.
@@ -61,7 +61,7 @@ BAD: dict[Kind, Any] = {
 
 
 class Place(NamedTuple):
-    """One kind of memory in one scope of somebody."""
+    """One kind of memory in one scope of a user."""
 
     kind: Kind
     scope: ScopeName
@@ -70,7 +70,7 @@ class Place(NamedTuple):
 
     @property
     def ids(self) -> dict[str, str]:
-        """What the scope is made of."""
+        """The ids of the scope."""
         whole = {
             "user": {"user": self.name},
             "agent": {"user": self.name, "agent": DESK.id},
@@ -83,7 +83,7 @@ class Place(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The name of the record, or of the block."""
+        """The key of the record, or the name of the block."""
         if self.kind == "record":
             return SLUGS.get(self.scope, f"kites.{self.name}")
         return f"collections.{self.collection}" if self.kind == "entry" else f"blocks.{self.block}"
@@ -98,17 +98,17 @@ class Place(NamedTuple):
 
     @property
     def flags(self) -> list[str]:
-        """The scope as the command line says it."""
+        """The scope as command-line options."""
         return [word for kind, id in self.ids.items() for word in (f"--{kind}", id)]
 
     @property
     def below(self) -> str | None:
-        """The scope as REST says it: what lies below the user of the key."""
+        """The scope as REST parameters, below the user of the key."""
         return next((f"{kind}:{id}" for kind, id in self.ids.items() if kind != "user"), None)
 
 
 class Scripted:
-    """A model that replies with what it was given, and keeps what it was asked."""
+    """A model that gives scripted replies, and records its requests."""
 
     name = "made:up"
 
@@ -123,7 +123,7 @@ class Scripted:
 
 
 class House:
-    """One memory, and what leads to it: commands, a server in another process, and the programs of three languages."""
+    """One memory and every access to it: commands, a server in another process, and programs in three languages."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class House:
 
 
 def command(*arguments: str) -> Any:
-    """Call a command; give its JSON, and raise what it refused as the error that it names."""
+    """Run a command; return its JSON, and raise a refusal as the error that it names."""
     options = list(arguments)
     options.insert(options.index("--") if "--" in options else len(options), "--json")
     with CliRunner().isolation() as (stdout, stderr, _):
@@ -194,7 +194,7 @@ def command(*arguments: str) -> Any:
 
 
 def found_by_command(*arguments: str) -> Any:
-    """Call a command; give None where it found nothing."""
+    """Run a command; return None if it found nothing."""
     with contextlib.suppress(memoranda.NotFound):
         return command(*arguments)
 
@@ -407,7 +407,7 @@ def by_workflow_tool(house: House, place: Place, value: Any) -> None:
 
 def by_chat_tool(house: House, place: Place, value: Any) -> None:
     asked = {"block": place.block, "content": value, "scope": place.scope}
-    # An archive is not shown before it is written: the first call shows what stands, where something does.
+    # An archive is not shown before it is written: the first call shows its content, if it has any.
     calls = Reply("", (ToolCall("c0", "update_memory", asked),))
     again = Reply("", (ToolCall("c1", "update_memory", asked),))
     standing = house.at(place).blocks.get(place.block) is not None and place.kind == "archive"
@@ -453,7 +453,7 @@ def by_sleep(house: House, place: Place, value: Any) -> None:
 
 
 def by_import(house: House, place: Place, value: Any) -> None:
-    """Write it elsewhere, export it there, and import the file here."""
+    """Write it to another memory, export it there, and import the file here."""
     file = house.folder / f"{house.fresh()}.jsonl"
     with memoranda.open(":memory:", clock=house.memory.clock, embedder=EMBEDDER) as elsewhere:
         by_python(_Elsewhere(elsewhere), place, value)
@@ -464,7 +464,7 @@ def by_import(house: House, place: Place, value: Any) -> None:
 
 
 class _Elsewhere:
-    """Another memory, in which nothing is defined."""
+    """Another memory, without definitions."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -700,7 +700,7 @@ def read_by_export(house: House, place: Place) -> Any:
 
 
 class Way(NamedTuple):
-    """One way to write or to read: what of, and how."""
+    """One way to write or to read: the places it reaches, and how to call it."""
 
     name: str
     door: str
@@ -733,7 +733,7 @@ _MOUNTED: dict[Kind, tuple[ScopeName, ...]] = {"record": OF_A_DEFINITION, **_BLO
 
 
 def _blocks(spelling: str) -> dict[Kind, str]:
-    """Return how both blocks are written; `{}` in it is the type of the block."""
+    """Return how both blocks are written; `{}` is replaced with the type of the block."""
     return {"core": spelling.format("core"), "archive": spelling.format("archival")}
 
 
@@ -952,7 +952,7 @@ APART: dict[tuple[Kind, Kind], str] = {
 
 
 def cases() -> Iterator[tuple[Way, Kind, ScopeName]]:
-    """Return everything that can be written, in every way."""
+    """Return everything that can be written, by every way."""
     for writer in WRITERS:
         for kind, scopes in writer.reach.items():
             for scope in scopes:
@@ -964,7 +964,7 @@ def readers_of(kind: Kind, scope: ScopeName) -> list[Way]:
 
 
 def shared_by(writer: Way, reader: Way) -> list[tuple[Kind, ScopeName]]:
-    """Return what both can name."""
+    """Return the places that both can name."""
     return [
         (kind, scope)
         for kind, scopes in writer.reach.items()
@@ -974,13 +974,13 @@ def shared_by(writer: Way, reader: Way) -> list[tuple[Kind, ScopeName]]:
 
 
 def why_nothing(writer: Way, reader: Way) -> list[str]:
-    """Return why a writer and a reader share nothing; where nobody knows why, it is a KeyError."""
+    """Return why a writer and a reader share no place; raise a KeyError if no reason is recorded."""
     pairs: list[tuple[Kind, Kind]] = [(one, other) for one in writer.reach for other in reader.reach]
     return list(dict.fromkeys(APART.get((one, other)) or APART[other, one] for one, other in pairs))
 
 
 def _name(place: Place) -> str:
-    """Return the name of a memory in a workflow: a record has its slug, a block the name of its binding."""
+    """Return the name of a memory in a workflow: the slug of a record, or the binding of a block."""
     return place.key if place.kind == "record" else "mounted"
 
 
@@ -1010,7 +1010,7 @@ def _first(found: Iterator[Any]) -> Any:
 
 
 def refused(write: Callable[[], None]) -> bool:
-    """Say whether a write was refused in so many words."""
+    """Return whether a write was refused with an error of ours."""
     with contextlib.suppress(memoranda.MemorandaError):
         write()
         return False
@@ -1018,7 +1018,7 @@ def refused(write: Callable[[], None]) -> bool:
 
 
 def drawn(seen: set[tuple[str, str, str]]) -> list[str]:
-    """Return the matrix of who reads what others wrote, of the tests that passed, line by line.
+    """Return the lines of the matrix of which readers see which writes, from the tests that passed.
 
     A number says in how many places it was seen to hold; `?` that not all of them were, a letter why there is none.
     """
@@ -1034,7 +1034,7 @@ def drawn(seen: set[tuple[str, str, str]]) -> list[str]:
             else:
                 row.append(f"{held}" if held == len(wanted) else f"{held}?")
         rows.append(row)
-    # Names of readers stand in the lines above their columns, so that the matrix fits a terminal.
+    # The names of readers are in lines above their columns, so that the matrix fits a terminal.
     wide = max(len(row[0]) for row in rows)
     heads = [f"{'':{wide}}  {'│   ' * number}┌ {reader.name}" for number, reader in enumerate(READERS)]
     body = [f"{row[0]:{wide}}  " + "".join(f"{cell:<4}" for cell in row[1:]) for row in rows]
@@ -1045,7 +1045,7 @@ def drawn(seen: set[tuple[str, str, str]]) -> list[str]:
 
 
 class Door(NamedTuple):
-    """One door: how it learns, recalls over everything, and tells what an agent should know."""
+    """One door: how it learns, recalls over everything, and builds a context for an agent."""
 
     name: str
     door: str
@@ -1194,7 +1194,7 @@ TalkKind = Literal["conversation", "thread", "session"]
 
 
 class Talk(NamedTuple):
-    """One way to say something in a conversation, or to read what was said."""
+    """One way to send a message in a conversation, or to read its messages."""
 
     name: str
     kind: TalkKind
@@ -1324,7 +1324,7 @@ _LETTERS: dict[Kind, str] = {"record": "R", "entry": "E", "core": "C", "archive"
 
 
 def page_tables() -> dict[str, list[str]]:
-    """Return the tables of `docs/what-crosses.md` by the names of their places, line by line."""
+    """Return the tables of `docs/what-crosses.md` by the names of their markers, line by line."""
     letters = {reason: letter for reason, letter in zip(dict.fromkeys(APART.values()), "abcdef", strict=False)}
     crossings = [(writer.name, *(_crossing(writer, reader, letters) for reader in READERS)) for writer in WRITERS]
     talks = [

@@ -1,4 +1,4 @@
-"""The clock stands still until it is moved, and ids count."""
+"""The fake clock does not advance until it is moved, and fake ids count up."""
 
 from __future__ import annotations
 

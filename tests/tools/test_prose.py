@@ -1,4 +1,4 @@
-"""The program that finds odd phrases in prose."""
+"""The tool that finds odd phrases in prose."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ def test_of_python_only_strings_and_comments_count_and_of_markdown_no_samples() 
     python = 'nobody = stands\n"""Say it.\n\nNobody does."""\nx = 1  # it stands\n'
     assert [(found.line, found.phrase) for found in findings(python, ".py")] == [(4, "Nobody"), (5, "stands")]
     assert list(findings("```\nnobody stands\n```\n", ".md")) == []
+
+
+def test_of_tests_only_docstrings_and_comments_count() -> None:
+    python = 'x = """\n# nobody\n"""\ny = "it stands"  # for good\n"""Nobody."""\n\ndef z():\n    """At hand."""\n'
+    found = sorted((one.line, one.phrase) for one in findings(python, ".py", test=True))
+    assert found == [(4, "for good"), (5, "Nobody"), (8, "At hand")]
 
 
 def test_the_repository_has_none() -> None:

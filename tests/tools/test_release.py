@@ -1,4 +1,4 @@
-"""The program that builds a release."""
+"""The tool that builds a release."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ flow:
 
 
 class Edit(NamedTuple):
-    """What is written instead of what, and the word that the caret has to stand under, which is mostly the latter."""
+    """The right text, the wrong text that replaces it, and the word that the caret must mark, mostly the wrong one."""
 
     right: str
     wrong: str
@@ -292,7 +292,7 @@ def test_a_mistake_is_shown_with_place_line_caret_and_a_way_out(name: str, file:
     [one] = [each for each in shown if each.code == edit.code]
     assert (code, one.file, one.severity) == (1, file, "error")
     assert edit.hint in one.hint
-    # The fault begins where it was made, and the caret stands below it, tabs being four columns wide.
+    # The fault begins where it was made, and the caret is below it, with tabs four columns wide.
     start = text.index(edit.at, program.index(edit.right))
     before = text[:start].rpartition("\n")[2]
     assert (one.line, one.column) == (text.count("\n", 0, start) + 1, len(before) + 1)

@@ -53,7 +53,7 @@ PYTHON = DOORS[0]
 
 
 class Town:
-    """One memory with its server, and whoever comes to make a mistake."""
+    """One memory with its server, and the callers who make mistakes."""
 
     def __init__(self, house: House, served: Served) -> None:
         self.house = house
@@ -61,7 +61,7 @@ class Town:
         self._opened = ExitStack()
 
     def somebody(self, who: Who) -> Somebody:
-        """Return somebody new, who may do as much as is said."""
+        """Return a new caller with these rights."""
         name = self.house.fresh()
         memory, actor = self.house.memory, f"user:{name}"
         if who == "thrifty":
@@ -116,7 +116,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_of_this_machine(folder: Path, clock: FakeClock) -> Iterator[None]:
-    """Let commands use our file and our clock, and nobody a key that lies around here."""
+    """Let commands use our file and our clock, and remove API keys from the environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("MEMORANDA_") or name.endswith("_API_KEY")]:
             patch.delenv(name)
@@ -232,7 +232,7 @@ def test_every_error_that_a_caller_can_cause_is_in_the_table() -> None:
     caused = {mistake.code for mistake in MISTAKES}
     usage = {kind.code for kind in errors.UsageError.__subclasses__()}
     refusals = {kind.code for kind in errors.Refused.__subclasses__()}
-    # Programs and policies have no door but one; whoever is unknown, has none.
+    # Programs and policies have only one door; an unknown caller has none.
     assert usage | refusals <= caused | {
         "source_error",
         "evaluation_failed",

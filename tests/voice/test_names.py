@@ -1,7 +1,7 @@
 """Names, defaults and units agree between Python, asyncio, the client, REST and the command line.
 
-The table "What is passed" of `docs/glossary.md` is the one table: what a thing is called at each door, in which unit it
-is given, and what holds unless said. Every parameter, field, header and flag that somebody can pass is a row of it, or
+The table "What is passed" of `docs/glossary.md` is the only source: what a thing is called at each door, its unit, and
+its default. Every parameter, field, header and flag that a caller can pass is a row of it, or
 is `PARTICULAR` to its door with the reason; whatever is new fails here until it has its place. `CALLS` says which calls
 are the same call at several doors: what one takes the others take, with the same default, or `APART` says why not.
 """
@@ -38,7 +38,7 @@ DOORS = ("Python", "client", "REST", "command line")
 LANGUAGES = ("abl", "mashin", "workflow", "chat", "sleep")
 REQUIRED = "required"
 OTHER = "…"
-"""A default that is no plain value: a sentinel, a function, a set of choices."""
+"""A default that is not a plain value: a sentinel, a function, a set of choices."""
 
 
 class Parameter(NamedTuple):
@@ -178,7 +178,7 @@ def rows() -> dict[str, Row]:
 
 
 def _names(name: str, door: str, where: str) -> tuple[str, ...]:
-    """Return what a thing is called at a door: as in the table, unless the door's own names stand in brackets."""
+    """Return what a thing is called at a door: as in the table, unless the door's own names are in parentheses."""
     own = re.search(rf"{door} \(([^)]*)\)", where)
     if own is not None:
         return tuple(re.findall(r"`([^`]*)`", own[1]))
@@ -266,7 +266,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "POSITION|RUN": "the events at a position, or of a run",
     },
 }
-"""Names that stand at one door only, and why."""
+"""Names that exist at one door only, and why."""
 
 
 @pytest.mark.parametrize("door", DOORS)

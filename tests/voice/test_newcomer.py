@@ -1,4 +1,4 @@
-"""Ten things that somebody in a hurry does wrong: each is said in a line, with what to do next in another."""
+"""Ten mistakes of users in a hurry: each is reported in one line, and another line says what to do next."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_port_that_is_taken_is_named():
 
 
 def obey_permissions() -> None:
-    """Take the right from root to write where nobody may; others never had it."""
+    """Drop root's capability to override file permissions; other users never had it."""
     libc = ctypes.CDLL(None)
     for right in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         libc.prctl(24, right, 0, 0, 0)  # PR_CAPBSET_DROP

@@ -1,4 +1,4 @@
-"""What the checklist starts from: the memory of an allotment garden whose time stands still, and workflows on it.
+"""Fixtures for the checklist: the memory of an allotment garden, with a fake clock, and workflows on it.
 
 The numbers in the names of tests are those of the list of behaviours, and T with a number those of claims.
 """
@@ -28,7 +28,7 @@ Asking = Callable[..., Run]
 
 
 class Scripted:
-    """A model that replies with what it was given, one thing a request, and keeps what it was asked."""
+    """A model that gives scripted replies, one per request, and records its requests."""
 
     name = "made:up"
 
@@ -50,7 +50,7 @@ def scripted() -> type[Scripted]:
 
 @pytest.fixture
 def wants() -> Callable[..., Reply]:
-    """Return how to make a reply of calls: `wants(("name", {…}), …)`."""
+    """Return a function that makes a reply with tool calls: `wants(("name", {…}), …)`."""
 
     def wants(*calls: tuple[str, dict[str, Any]]) -> Reply:
         made = tuple(ToolCall(f"c{place}", name, arguments) for place, (name, arguments) in enumerate(calls))
@@ -72,7 +72,7 @@ def memory(clock: FakeClock) -> Iterator[Memory]:
 
 @pytest.fixture
 def define(memory: Memory) -> Define:
-    """Return how to make a definition of few words: a slug, and what matters to a test."""
+    """Return a function that makes a definition from a slug and what matters to a test."""
 
     def define(slug: str, **options: Any) -> Definition:
         name = slug.replace("_", " ").title()
@@ -83,7 +83,7 @@ def define(memory: Memory) -> Define:
 
 @pytest.fixture
 def scoped(define: Define) -> list[Definition]:
-    """One definition for each scope that a run has: `plot`, `season`, `gossip` and `errand`."""
+    """One definition for each scope of a run: `plot`, `season`, `gossip` and `errand`."""
     return [
         define("plot"),
         define("season", scope="workflow"),
@@ -94,7 +94,7 @@ def scoped(define: Define) -> list[Definition]:
 
 @pytest.fixture
 def load(memory: Memory) -> Load:
-    """Return how to load the text of a workflow."""
+    """Return a function that loads the source of a workflow."""
 
     def load(text: str, **options: Any) -> Workflow:
         return memoranda.workflow.load(dedent(text), **{"memory": memory, **options})
@@ -110,7 +110,7 @@ def bound(*definitions: Definition | str) -> str:
 
 @pytest.fixture
 def keep(load: Load) -> Keep:
-    """Return how to run a workflow that writes records, for Nora unless a test says otherwise."""
+    """Return a function that runs a workflow which writes records, by default for Nora."""
 
     def keep(
         updates: Any, *definitions: Definition | str, owner: Any = "nora", thread: Any = None, **options: Any
@@ -128,7 +128,7 @@ def keep(load: Load) -> Keep:
 
 @pytest.fixture
 def look(keep: Keep) -> Look:
-    """Return how to see which records a run begins with: it writes none."""
+    """Return a function that shows which records a run starts with, in a run that writes none."""
 
     def look(*definitions: Definition | str, **options: Any) -> dict[str, Any]:
         run = keep({}, *definitions, **options).check()
@@ -140,7 +140,7 @@ def look(keep: Keep) -> Look:
 
 @pytest.fixture
 def ask(load: Load) -> Asking:
-    """Return how to run a workflow that asks a model with these definitions mounted."""
+    """Return a function that runs a workflow which asks a model, with these definitions mounted."""
 
     def ask(model: Any, *definitions: Definition, owner: str = "nora", action: str = "ai_agent", **options: Any) -> Run:
         names = ", ".join(f"memory_{n}" for n in range(len(definitions)))

@@ -184,7 +184,7 @@ def test_ids_that_are_not_here_are_all_named(here: Memory) -> None:
     berth, other = make_berth(here), UNKNOWN.replace("1", "a").upper()
     with pytest.raises(NotFound) as caught:
         export_workflow(here, workflow(UNKNOWN, berth.id, other, "berth"))
-    assert caught.value.missing == [UNKNOWN, other, "berth"]  # as written; a slug is no id
+    assert caught.value.missing == [UNKNOWN, other, "berth"]  # as written; a slug is not an id
     assert "berth" in export_workflow(here, workflow(berth.id))["definitions"]
 
 
@@ -411,7 +411,7 @@ def test_an_id_is_changed_at_its_place_and_nowhere_else(here: Memory, there: Mem
     berth = make_berth(here)
 
     def text(id: str) -> str:
-        """Return the workflow with this id in its place; wherever else the old one stands, it stays."""
+        """Return the workflow with this id in its place; other occurrences of the old id stay."""
         return (
             f"# {berth.id}\ndefs:\n  'berth':   # our \N{ANCHOR}\n    kind: memory\n    description: {berth.id}\n"
             f"    settings:\n      definition_id: {written.format(id=id, old=berth.id)}\n\nflow: []  # end"
@@ -445,7 +445,7 @@ parts = st.tuples(names, spellings, slots, st.booleans(), st.sampled_from(["", "
 
 
 def skeleton(name: str, spelling: str, slot: str, kind_first: bool, between: str) -> str:
-    """Return one definition of a workflow, with a slot where its id stands."""
+    """Return one definition of a workflow, with a slot for its id."""
     kind, settings = "    kind: memory\n", f"    settings:\n      definition_id: {spelling.format(slot)}\n"
     return f"  {name}:\n{kind + settings if kind_first else settings + kind}{between}"
 
@@ -471,7 +471,7 @@ def test_any_workflow_arrives_with_other_ids_and_nothing_else(written: list[tupl
 
 
 def before_the_import(memory: Memory, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[object]:
-    """Let somebody else act once, after an import was decided on and before it happens; return what they got."""
+    """Let another writer act once, after an import was decided on and before it happens; return their results."""
     perform, happened = memory.perform, list[object]()
 
     def interrupted(effect: Any) -> Any:

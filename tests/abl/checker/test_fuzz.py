@@ -1,4 +1,4 @@
-"""Whatever the text: diagnostics with places inside it, and never an exception."""
+"""For any text, the checker returns diagnostics with locations inside the text, and never raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files without a fault: nothing is said about them, whatever they use."""
+"""Files without a fault give no diagnostics, whatever constructs they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk over a document: every program in it is found, parsed once, and known by where it stands."""
+"""Walking a document finds every program in it, parses each once, and identifies it by its location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test here starts from: a memory whose time stands still, agents of few lines, and a model on a string."""
+"""Fixtures for the checklist: a memory with a fake clock, agents of a few lines, and a scripted model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def memory(clock: FakeClock) -> Iterator[Memory]:
 
 
 def whole(text: str) -> str:
-    """Return a text with a head of its own, unless it has one."""
+    """Return the source of an agent, with a header added unless it has one."""
     text = dedent(text)
     return text if text.lstrip().startswith(("AGENT:", "SUPERVISOR:")) else HEAD + text
 
@@ -48,7 +48,7 @@ def load(memory: Memory) -> Load:
 
 @pytest.fixture
 def load_unchecked(load: Load, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Return a function that loads an agent whose breaches of `ACCESS` the checker lets pass, to see them run."""
+    """Return a function that loads an agent despite its `ACCESS` errors, so that they occur at run time."""
 
     def check(text: str, **options: Any) -> Any:
         reading, programs, diagnostics = check_source(text, **options)
@@ -64,7 +64,7 @@ def load_unchecked(load: Load, monkeypatch: pytest.MonkeyPatch) -> Load:
 
 
 class Puppet:
-    """A model that says what it was told to say, and keeps what it was asked."""
+    """A model that gives scripted replies and records its requests."""
 
     name = "puppet"
 

@@ -1051,7 +1051,7 @@ def test_a_sentence_among_the_rules_is_no_rule(rules: Rules) -> None:
 
 
 def flow_with_rule(load: Load, failure: str, **options: Any) -> Session:
-    """Start an agent whose only tool stands behind a rule with this failure."""
+    """Start an agent whose only tool is guarded by a rule with this failure."""
     below = indent(dedent(failure).strip("\n"), " " * 8)
     agent = load(
         "CONSTRAINTS:\n"

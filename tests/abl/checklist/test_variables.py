@@ -279,7 +279,7 @@ def test_an_initial_value_is_copied_however_deep(load: Load, reset: str) -> None
     agent = load(text)
     first = agent.start()
     held = next(iter(first._frames)).names["cart"]
-    held["lines"][0].append(99)  # even if somebody changed the value in place
+    held["lines"][0].append(99)  # even if the value is changed in place
     assert first.vars["cart"] == {"lines": [[1, 99], [2]]}
     assert agent.start().vars["cart"] == {"lines": [[1], [2]]}
 
@@ -350,7 +350,7 @@ def test_a_fact_of_another_type_is_stored_with_a_warning(load: Load, memory: Mem
         assert (len(about(odd, "warning")), stored) == (1, wrong)
 
 
-# --- names that nobody declared ---------------------------------------------------------------------------------
+# --- undeclared names -------------------------------------------------------------------------------------------
 
 
 def test_an_undeclared_variable_lives_as_long_as_the_session(load: Load) -> None:
@@ -763,7 +763,7 @@ def test_set_writes_through_and_another_session_sees_it(load: Load, memory: Memo
     assert fact.origin.door == "abl"
 
 
-# --- paths that nobody declared ---------------------------------------------------------------------------------
+# --- undeclared paths -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

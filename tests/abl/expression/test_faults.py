@@ -1,4 +1,4 @@
-"""What is said about expressions and templates that cannot be read: code, place and hint."""
+"""Diagnostics of expressions and templates with syntax errors: code, location and hint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAD_PATTERN = "Correct the pattern; back-references are not supported, because t
 
 
 def faults(text: str, *, template: bool = False) -> list[tuple[str, str, str]]:
-    """Return the code, the text that the carets stand below, and the hint of each diagnostic."""
+    """Return the code, the text above the carets, and the hint of each diagnostic."""
     source = Source("x", text)
     said = Diagnostics(source)
     (parse_template if template else parse_expression)(Excerpt(text), said)

@@ -1,4 +1,4 @@
-"""What is wrong with a file: all of it in one run, each fault at its place and with a way out."""
+"""Errors in a file are all reported in one run, each at its location and with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical text: the same document, the same comments, and nothing left to do the second time."""
+"""Formatting keeps the document and its comments, and is idempotent."""
 
 from __future__ import annotations
 

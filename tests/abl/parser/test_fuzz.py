@@ -1,4 +1,4 @@
-"""Whatever the text: a document, or a SourceError with places inside the text. Nothing else."""
+"""Any text gives a document, or a SourceError with locations inside the text."""
 
 from __future__ import annotations
 

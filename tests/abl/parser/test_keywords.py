@@ -1,4 +1,4 @@
-"""The tables themselves: every row can be found, says what it means, and refers to tables that exist."""
+"""The keyword tables: every row can be found, has a description, and refers to tables that exist."""
 
 from __future__ import annotations
 

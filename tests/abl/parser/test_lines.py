@@ -1,4 +1,4 @@
-"""Layout alone: what is nested below what, where values end, and where every character stands."""
+"""The layout of lines: how they nest, where values end, and the position of every character."""
 
 from __future__ import annotations
 

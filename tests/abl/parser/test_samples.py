@@ -1,4 +1,4 @@
-"""Every construct of the two original documents, in samples of our own and, where they are at hand, in theirs."""
+"""Parse every construct of the two original documents: in our own samples and, if available, in the originals."""
 
 from __future__ import annotations
 

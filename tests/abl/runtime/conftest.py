@@ -1,4 +1,4 @@
-"""Agents of a few lines, and ways to talk to them."""
+"""Load agents of a few lines, and talk to them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def memory(clock: FakeClock) -> Iterator[Memory]:
 
 
 def source(*parts: str, name: str = "Desk", kind: str = "AGENT") -> str:
-    """Return the text of an agent: its name and goal, and the parts that a test adds."""
+    """Return the source of an agent: its name and goal, and the parts that a test adds."""
     return "\n".join([f"{kind}: {name}", 'GOAL: "Serve whoever comes"', *map(dedent, parts)])
 
 
 @pytest.fixture
 def load(memory: Memory) -> Load:
-    """Return how to load an agent from the lines after its name and goal."""
+    """Return a function that loads an agent from the lines after its name and goal."""
 
     def load(*parts: str, name: str = "Desk", kind: str = "AGENT", on: Memory = memory, **options: Any) -> Agent:
         return memoranda.abl.load(source(*parts, name=name, kind=kind), memory=on, **options)
@@ -46,13 +46,13 @@ def load(memory: Memory) -> Load:
 
 @pytest.fixture
 def write() -> Callable[..., str]:
-    """Return how to write the text of an agent, for those that are loaded elsewhere."""
+    """Return a function that builds the source of an agent, for tests that load it themselves."""
     return source
 
 
 @pytest.fixture
 def talk() -> Talk:
-    """Return how to say several things in a row; what was answered to each comes back."""
+    """Return a function that says several things in a row and returns the answer to each."""
 
     def talk(session: Session, *said: str) -> list[list[str]]:
         return [session.say(text).messages for text in said]
@@ -62,7 +62,7 @@ def talk() -> Talk:
 
 @pytest.fixture
 def told() -> Told:
-    """Return how to pick the entries of one kind out of a turn, as they are read."""
+    """Return a function that renders the trace entries of one kind in a turn."""
 
     def told(turn: Turn, kind: str) -> list[str]:
         return [str(entry) for entry in turn.trace if entry.kind == kind]

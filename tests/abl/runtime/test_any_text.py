@@ -1,4 +1,4 @@
-"""Whatever is said to an agent, it answers or says in a typed error why not, and its session can be loaded again."""
+"""For any message, an agent answers or raises a typed error, and its session can be loaded again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KNOWN = st.sampled_from(
     ]
 )
 ANY = st.text(st.characters(), max_size=40)
-"""Any characters at all: half surrogate pairs, controls and signs without a glyph too."""
+"""Any characters at all, including lone surrogates, control characters and characters without a glyph."""
 LONG = st.builds(lambda text, times: (text * times)[:20_000], st.text(min_size=1, max_size=8), st.just(20_000))
 SAID = st.lists(st.one_of(KNOWN, KNOWN, ANY, LONG), max_size=10)
 

@@ -1,4 +1,4 @@
-"""CALL: how arguments are given, what becomes of results, and which outcome leads where."""
+"""CALL: how arguments are passed, where results go, and where each outcome leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows when control comes back from a person or another agent, and after the end."""
+"""What happens when control returns from a person or another agent, and after the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that fails in the middle of a turn: nothing of the turn is kept, and the same can be said again."""
+"""If the store fails in the middle of a turn, nothing of the turn is kept, and it can be repeated."""
 
 from __future__ import annotations
 

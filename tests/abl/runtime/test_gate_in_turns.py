@@ -1,4 +1,4 @@
-"""Agents and the gate: what they may not do is refused, recorded and told, and the conversation goes on."""
+"""Agents and the gate: forbidden effects are refused, recorded and reported, and the conversation continues."""
 
 from __future__ import annotations
 

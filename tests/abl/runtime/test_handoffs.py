@@ -67,7 +67,7 @@ def test_another_agent_takes_over_with_what_is_passed_and_nothing_else(load: Any
     assert told(turn, "handed_off") == ['handed off Guide: by Desk, given {"city":"Porto"}']
     assert dict(session.vars) == {"wish": None, "city": "Porto"}
     last = session.say("bridges")
-    # There is nobody to go back to, so the end of the guide's work is the end.
+    # There is no agent to return to, so the session ends when the guide is done.
     assert (last.messages, last.status) == (["Then bridges in Porto."], "completed")
 
 

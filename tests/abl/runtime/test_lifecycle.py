@@ -55,7 +55,7 @@ def test_on_start_runs_once_before_the_flow_and_its_call_before_its_words(load: 
     )
     session = agent.start()
     assert session.opening.messages == ["Welcome, Ada, number 7.", "At work."]
-    assert session.say("again").messages == ["At work."]  # a second activation is no second start
+    assert session.say("again").messages == ["At work."]  # a second activation does not start it again
 
 
 def test_on_start_sees_what_was_remembered_and_what_the_program_gave(load: Any, memory: memoranda.Memory):
@@ -698,7 +698,7 @@ def test_what_is_remembered_when_the_session_ends_is_kept(load: Any, memory: mem
     ended = agent.start(user="ada").end()
     assert told(ended, "remembered") == ["remembered user.parting: value see you"]
     assert memory.scope(user="ada").value("parting") == "see you"
-    # Nobody has signed in here, so there is nothing to keep, and the session ends all the same.
+    # No user has signed in here, so there is nothing to remember, and the session still ends.
     ended = agent.start().end()
     assert told(ended, "remembered") == [] and len(told(ended, "refused")) == 1
 

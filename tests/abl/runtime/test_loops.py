@@ -1,4 +1,4 @@
-"""Agents that go round in circles: they are stopped, the trace says so, and the session can be used afterwards."""
+"""Agents in endless loops are stopped, the trace says so, and the session can be used afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent, compiled once, on many handles of memory: each session may what its handle may, and knows no other."""
+"""One agent, compiled once, on many memory handles: each session has the rights of its own handle only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that is resumed after each turn answers as one that never rests, whatever is said to it."""
+"""A session that is resumed after each turn answers like one that is never interrupted, for any message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that cannot be walked around, and that leave their user a way out."""
+"""Rules cannot be bypassed, and leave the user a way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: kept after each turn, resumed where they stand, one turn at a time, and gone when they end."""
+"""Sessions are saved after each turn, resume where they left off, run one turn at a time, and go when they end."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_a_session_is_resumed_without_loading_its_agent_from_the_text_that_was_k
     with memoranda.open(path) as memory:
         assert memoranda.abl.resume(memory, session.id, tools=tools).say("look").messages == ["3 beds."]
     with memoranda.open(path) as memory:
-        # Functions are no text: without them there is nothing to call.
+        # Functions are not saved with the text: without them there is nothing to call.
         assert memoranda.abl.resume(memory, session.id).say("look").messages == ["No books here."]
 
 
@@ -665,7 +665,7 @@ def test_a_variable_of_the_process_begins_anew_where_a_session_is_resumed_in_ano
         session = memoranda.abl.load(text, memory=memory).start(user="ada")
         assert session.say("x").messages == ["11"]
     with memoranda.open(path) as memory:
-        # What was opened anew stands for another process: the variable begins with its initial value.
+        # Opening the file again simulates another process: the variable begins with its initial value.
         assert memoranda.abl.resume(memory, session.id).say("x").messages == ["10"]
 
 

@@ -1,4 +1,4 @@
-"""Words of users are data: what looks like a template, an expression or an instruction stays text everywhere."""
+"""User text is data: templates, expressions and instructions in it stay text everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A toolbox of declared tools and Python functions, as an agent would have it."""
+"""A toolbox of declared tools and Python functions, as an agent has it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pauses() -> list[float]:
 
 @pytest.fixture
 def make_box(pauses: list[float]) -> MakeBox:
-    """Return a function that makes a toolbox of the lines below `TOOLS:` and of what else it is given."""
+    """Return a function that makes a toolbox from the lines below `TOOLS:` and further options."""
 
     def make(lines: str = "", tools: Any = None, **options: Any) -> Toolbox:
         text = "TOOLS:\n" + "\n".join(f"  {line}" for line in lines.strip("\n").splitlines()) + "\n"

@@ -1,4 +1,4 @@
-"""What a tool is given: by position and by name, as its parameters declare it, and never less than it needs."""
+"""The arguments of a tool: by position and by name, converted as declared, with none missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions as tools: whatever they return, raise or never finish, the caller gets a value."""
+"""Python functions as tools: the caller gets a value, whether they return, raise or never finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is said, there are values or none, and nothing else; a long text takes no longer than its length."""
+"""Any text gives values or none, never an error, in time linear in its length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as they come, and as a type declares them. Wednesday, 4 November 2026, 10:00 is now."""
+"""Convert values to their declared types. Now is Wednesday, 4 November 2026, 10:00."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say when they take something back. Wednesday, 4 November 2026, 10:00 is now."""
+"""Recognize corrections by the user. Now is Wednesday, 4 November 2026, 10:00."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, days and times as they stand in a text. Wednesday, 4 November 2026 is today."""
+"""Find numbers, dates and times in a text. Today is Wednesday, 4 November 2026."""
 
 from __future__ import annotations
 

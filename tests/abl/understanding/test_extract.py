@@ -1,4 +1,4 @@
-"""What people say, and the values that are read from it. Wednesday, 4 November 2026, 10:00 is now."""
+"""Extract values from what users say. Now is Wednesday, 4 November 2026, 10:00."""
 
 from __future__ import annotations
 

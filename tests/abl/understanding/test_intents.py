@@ -1,4 +1,4 @@
-"""What people say, and the intent that it shows."""
+"""Recognize the intent of what users say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values, the rules of their fields, and what a user is told. Wednesday, 4 November 2026, 10:00 is now."""
+"""Validate values by the rules of their fields, with messages for users. Now is Wednesday, 4 November 2026, 10:00."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machines of the samples, each in a file of its own."""
+"""The machines of the samples, each in its own file."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @pytest.fixture
 def sample() -> Callable[[str], str]:
-    """Return how to read a sample by its name."""
+    """Return a function that reads a sample by name."""
     return lambda name: (SAMPLES / f"{name}.mashin").read_text()

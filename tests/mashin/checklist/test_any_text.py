@@ -1,4 +1,4 @@
-"""Texts and inputs of any kind: a machine is refused with its faults or runs to a typed end; nothing else gets out."""
+"""For any text and input, a machine is refused with diagnostics or runs to a typed end; no other exception escapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is written, there is a value or a typed error, and nothing else."""
+"""Any text evaluates to a value or raises a typed error."""
 
 from __future__ import annotations
 

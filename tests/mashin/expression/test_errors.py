@@ -1,4 +1,4 @@
-"""What cannot be read is shown with its place; what cannot be computed says where and why."""
+"""Syntax errors are shown at their location; evaluation errors say where and why."""
 
 from __future__ import annotations
 
@@ -230,6 +230,6 @@ def test_a_text_that_stands_in_no_file_may_hold_the_end_of_a_line() -> None:
     docs = {"docs": [{"content": "rye"}, {"content": "oat"}]}
     assert evaluate("docs.map(d => d.content).join('\n')", docs) == "rye\noat"
     assert evaluate("'${docs[0].content}\r\n' + \"a\nb\"", docs) == "rye\r\na\nb"
-    # In a file a quote still ends with its line, whatever stands below.
+    # In a file a quote still ends with its line, whatever follows.
     text = "machine loaf\n  implements\n    compute it\n      ['rye,\n       'oat']\n"
     assert [one.code for one in memoranda.mashin.check(text)][:1] == ["unclosed_quote"]

@@ -1,4 +1,4 @@
-"""What expressions are worth: one table for the whole language."""
+"""The values of expressions: one table for the whole language."""
 
 from __future__ import annotations
 

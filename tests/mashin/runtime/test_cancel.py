@@ -1,4 +1,4 @@
-"""Runs of machines that nobody goes on with: ended with a reason, with those that they wait for, and for good."""
+"""Cancelled runs of machines end permanently, with a reason, together with the runs that they wait for."""
 
 from __future__ import annotations
 

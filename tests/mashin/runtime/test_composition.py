@@ -451,7 +451,7 @@ def test_a_machine_that_waited_is_known_to_its_caller_from_then_on(load: Load, m
     run = load(text, machines=[load(archive("requires approval for"))]).run({"page": "a map"})
     for _ in ("filed", "copied"):
         memory.approvals.approve(memory.approvals.list()[0].id)
-        run = memoranda.mashin.resume(memory, run.id)  # Nobody gives it the machine that it calls.
+        run = memoranda.mashin.resume(memory, run.id)  # It resumes without being given the machine that it calls.
     assert run.check().output == {"shelves": ["south", "north"]}
     assert pages(memory) == ["a map", "a copy"]
     stranger = load(text).run({"page": "a map"})

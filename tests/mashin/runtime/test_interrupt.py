@@ -1,4 +1,4 @@
-"""A run that is torn off is on record as one that ended."""
+"""A run that is interrupted is recorded as ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a run: which there are, that they are one chain, and that whoever edits them is found out."""
+"""The events of a run: their kinds, that they form one chain, and that edits are detected."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_each_event_of_a_run_is_an_event_of_the_tenants_ledger(load: Load, memor
         assert ledger[event.position].hash == event.hash
         assert ledger[event.position].effect == event.kind
         assert ledger[event.position].resource == run.id
-    # What a step did stands between its permission and its record.
+    # The effect of a step lies between its permission and its record.
     [written] = [one.position for one in ledger.values() if one.effect == "remember"]
     permitted, recorded = run.events[2].position, run.events[3].position
     assert permitted < written < recorded

@@ -140,7 +140,7 @@ machine desk
 
 
 def test_a_called_machine_has_no_more_than_the_one_that_calls_it(memory: Memory) -> None:
-    """Whoever loaded it: it acts for whom the caller acts."""
+    """It has the rights of its caller, not of the actor who loaded it."""
     shelf = load(memory, WRITES)
     reader = memory.acting_as("reader", policy=Policy.of(allow=("runs", "memory.read")))
     refused = load(reader, CALLS, machines=[shelf]).run()

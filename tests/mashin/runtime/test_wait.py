@@ -484,7 +484,7 @@ def test_a_step_that_was_taken_stays_taken_whatever_its_guards_say_later(load: L
 
     machine = load(text, guards={"opening_hours": opening_hours})
     run = machine.run()
-    assert len(asked) == 3  # about the first step twice, and about the second before somebody is
+    assert len(asked) == 3  # twice about the first step, and about the second before approval is requested
     run = run.approve()
     closed = "it is night"
     night = run.deliver({})
@@ -492,7 +492,7 @@ def test_a_step_that_was_taken_stays_taken_whatever_its_guards_say_later(load: L
     assert (night.error.step, night.error.type, len(asked)) == ("after", "guard", 5)
     assert [one.content for one in memory.scope().entries(collection="calls")] == ["Call [redacted] back"]
     assert night.verify().ok and night.replay().same
-    assert len(asked) == 5  # a replay asks nobody
+    assert len(asked) == 5  # a replay does not call the guard
     closed = ""
     assert machine.run().approve().deliver({}).check().output["count"] == 1
 

@@ -1,4 +1,4 @@
-"""A stored text in, its terms, counts and signs out."""
+"""Analyse stored texts: their terms, counts and features."""
 
 from __future__ import annotations
 

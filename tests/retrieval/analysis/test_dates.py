@@ -1,4 +1,4 @@
-"""Times in metadata in, days out; words in, years and months out."""
+"""Read days from times in metadata, and years and months from words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query in, what is looked for out."""
+"""Read queries: the words to look for, and their forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def stems(query: Query) -> list[tuple[str, ...]]:
 
 
 def finds(query: str, text: str) -> bool:
-    """Say whether a text holds every word of a query that is no stop word, when it is the only entry."""
+    """Return whether a text, as the only entry, contains every word of a query that is not a stop word."""
     held = analyse(text)
     terms = set(held.terms.split())
     looked_for = stems(read_query(query, [held.language]))

@@ -1,4 +1,4 @@
-"""A folded word and a language in, a term out."""
+"""Stem folded words by language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in, words out: what is one word, and under which forms it is found."""
+"""Split text into words, and list the forms under which each is found."""
 
 from __future__ import annotations
 

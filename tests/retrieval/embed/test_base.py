@@ -1,4 +1,4 @@
-"""What an embedder returned is looked at before anything is stored."""
+"""The result of an embedder is validated before anything is stored."""
 
 from __future__ import annotations
 

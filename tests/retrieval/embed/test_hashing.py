@@ -1,4 +1,4 @@
-"""Hashed words: what tests embed with."""
+"""The hashing embedder, which tests use."""
 
 from __future__ import annotations
 

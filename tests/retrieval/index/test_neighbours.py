@@ -1,4 +1,4 @@
-"""Chains of entries: who stands beside whom, and when neighbours are trusted."""
+"""Chains of entries: which entries are neighbours, and when neighbours are trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words and the rows that hold them."""
+"""Posting lists: words and the rows that contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that entries come to and leave, against one that was made at once of those that are left."""
+"""An index with additions and removals, compared with one built at once from the remaining entries."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_an_expired_entry_is_neither_found_nor_counted_nor_heard(make_rows: Any,
     assert set(after) == {2, 3}
     assert "context" not in after[2].parts
     assert len(index) == 2
-    # Nobody holds the words any more, so a word that is near in spelling has to do, if there is one.
+    # No entry contains the words any more, so words with a similar spelling are used, if there are any.
     assert ask(index, "lighthouse harbour", now=100, mode="keyword") == []
     assert [one.sequence for one in ask(index, "engine", now=100, mode="keyword")] == [3]
 

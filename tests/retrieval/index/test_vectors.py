@@ -135,7 +135,7 @@ class TestPrunedTable(VectorIndexConformance):
         assert table.nbytes == without
 
     def test_where_heads_cannot_tell_all_rows_are_compared(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        # The rows agree in what stands out; the query looks where they hardly differ, so every bound is high.
+        # The rows agree in their dominant directions; the query looks where they hardly differ, so every bound is high.
         rows = sample(20_000, seed=9)
         _, directions = np.linalg.eigh((rows.T @ rows).astype(np.float64))
         weak = directions[:, 0].astype(np.float32)

@@ -1,4 +1,4 @@
-"""Servers of the auth tests: each a process of its own on a real file, reached over real HTTP."""
+"""Servers for the auth tests: each a separate process on a real file, called over HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ uvicorn.Server(uvicorn.Config(app, log_config=log_configuration("debug"), access
 
 
 class Site:
-    """A server in a process of its own, and the file it stands on."""
+    """A server in a separate process, and its database file."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.db = folder / "site.db"
@@ -50,7 +50,7 @@ class Site:
 
     @property
     def log(self) -> str:
-        """What the server has written."""
+        """The log of the server."""
         return self._log.read_text()
 
     def token(self, user: str, role: str = "member", *, tenant: str = "orchard", **options: Any) -> str:
@@ -58,14 +58,14 @@ class Site:
         return create_key(self.memory, tenant=tenant, user=user, role=role, **options).token
 
     def call(self, token: str | None, method: str, path: str, **more: Any) -> httpx.Response:
-        """Return the answer to a request with a token."""
+        """Send a request with a token, and return the response."""
         headers = [*dict(more.pop("headers", {})).items()]
         if token is not None:
             headers.append(("Authorization", f"Bearer {token}"))
         return self.http.request(method, f"/api/v1{path}", headers=headers, **more)
 
     def stop(self) -> None:
-        """End the process by its id."""
+        """Stop the process by its id."""
         with self._closing:
             self._process.terminate()
             self._process.wait(30)
@@ -73,7 +73,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def start_site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[..., Site]]:
-    """Start servers that end with the module."""
+    """Start servers that stop with the module."""
     sites: list[Site] = []
 
     def start(**settings: Any) -> Site:
@@ -87,5 +87,5 @@ def start_site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[.
 
 @pytest.fixture(scope="module")
 def site(start_site: Callable[..., Site]) -> Site:
-    """A server with the settings it has when nobody says anything."""
+    """A server with default settings."""
     return start_site()

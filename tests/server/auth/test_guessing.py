@@ -1,4 +1,4 @@
-"""Over HTTP: whoever tries keys is made to wait, and nobody else is."""
+"""Over HTTP: a client that guesses keys is made to wait, and no other client is."""
 
 from __future__ import annotations
 

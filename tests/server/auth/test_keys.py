@@ -415,7 +415,7 @@ def test_an_admin_key_that_was_revoked_stops_the_start(memory):
 
 
 def _traces(token: str) -> list[str]:
-    """What somebody who guesses a key can compute of it without any secret: enough of each to be told apart."""
+    """Return texts that an attacker could derive from a guessed key without a secret, each long enough to be unique."""
     texts = [token, *token.split("_"), *token.split("-")]
     whole = token.encode()
     hashes = [hashlib.new(name, whole).hexdigest() for name in ("sha256", "sha512", "sha1", "md5", "blake2b")]

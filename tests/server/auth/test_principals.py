@@ -1,4 +1,4 @@
-"""Over HTTP: nobody passes without a token, roles reach what they may, and nothing in a request widens that."""
+"""Over HTTP: every request needs a token, roles reach what they may, and nothing in a request widens that."""
 
 from __future__ import annotations
 

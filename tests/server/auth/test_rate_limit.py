@@ -1,4 +1,4 @@
-"""Token buckets: so many a second, so many at once, each key for itself."""
+"""Token buckets: a rate per second and a burst, separate for each key."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_addresses_beyond_number_take_bounded_room():
         ((), "203.0.113.7", ("198.51.100.1",), "203.0.113.7"),
         (("10.0.0.0/8",), "203.0.113.7", ("198.51.100.1",), "203.0.113.7"),
         (("10.0.0.0/8",), "10.0.0.3", ("198.51.100.1",), "198.51.100.1"),
-        # What a client wrote itself stands before what the proxy added.
+        # What the client sent itself comes before what the proxy added.
         (("10.0.0.0/8",), "10.0.0.3", ("192.0.2.66, 198.51.100.1",), "198.51.100.1"),
         (("10.0.0.0/8",), "10.0.0.3", ("192.0.2.66", "198.51.100.1, 10.0.0.9"), "198.51.100.1"),
         (("10.0.0.0/8",), "10.0.0.3", (), "10.0.0.3"),

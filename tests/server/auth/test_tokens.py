@@ -198,7 +198,7 @@ def test_no_single_changed_byte_leaves_a_token_true(place, byte):
         read = reader.read(other)
     except Unauthenticated:
         return
-    # The last sign of a part has bits that say nothing, so one text more may stand for the same bytes.
+    # The last character of a part has unused bits, so another text may encode the same bytes.
     assert (read.tenant, read.user, read.role) == ("orchard", "pippin", "member")
     assert place in (len(token) - 1, token.index(".") - 1, token.rindex(".") - 1) or other == token
 

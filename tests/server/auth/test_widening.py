@@ -11,7 +11,7 @@ THEIRS = "quince-marrow-9f2c"
 
 @pytest.fixture(scope="module")
 def neighbours(site):
-    """Memory of others, full of one word, and the token of somebody who must never see it."""
+    """Memory of others, full of one word, and the token of a user who must never see it."""
     others = [
         site.memory.scope(tenant="village", user="russet"),
         site.memory.scope(tenant="village"),

@@ -1,4 +1,4 @@
-"""A server with agents to chat with: one that repeats, and two whose model is asked over the loopback."""
+"""A server with agents to chat with: one that repeats, and two whose model is on the loopback."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Talk:
         self.said = 0
 
     def send(self, message: str, agent: str = "keeper", **more: Any) -> httpx.Response:
-        """Say something; the answer is one JSON object unless `stream` says otherwise."""
+        """Send a message; the response is one JSON object unless `stream` says otherwise."""
         self.said += 1
         body = {"message": message, "conversation_id": self.id, "message_id": f"m{self.said}", "stream": False}
         return self.client.post(f"/api/v1/agent/{agent}/chat", json=body | more)
 
     def say(self, message: str, agent: str = "keeper", **more: Any) -> dict[str, Any]:
-        """Say something and return the answer."""
+        """Send a message and return the answer."""
         answer = self.send(message, agent, **more)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -77,7 +77,7 @@ class Talk:
         return answer.json()
 
     def write(self, block: str, content: str, agent: str | None = None) -> None:
-        """Write a block, whatever it holds."""
+        """Write a block, replacing its content."""
         where = {"scope": "agent", "agent_id": agent} if agent else {}
         path = f"/api/v1/memory/blocks/{block}"
         found = self.client.get(path, params=where)
@@ -88,12 +88,12 @@ class Talk:
 
 @pytest.fixture
 def talk(someone: httpx.Client) -> Talk:
-    """A conversation of a user that no other test has."""
+    """A conversation of a user that no other test uses."""
     return Talk(someone, "c1")
 
 
 def events_of(body: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the events of a stream: id, name, data."""
+    """Return the events of a stream as id, name and data."""
     found: list[tuple[str, str, dict[str, Any]]] = []
     for block in body.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
@@ -104,5 +104,5 @@ def events_of(body: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 @pytest.fixture
 def events() -> Any:
-    """What reads a stream."""
+    """Return the function that reads a stream."""
     return events_of

@@ -1,4 +1,4 @@
-"""Events of work in a thread: as they happen, to all who listen, with a sign of life where nothing does."""
+"""Events of work in a thread, sent to all listeners as they happen, with keep-alives in between."""
 
 from __future__ import annotations
 

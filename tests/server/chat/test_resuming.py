@@ -1,4 +1,4 @@
-"""Streams that were lost and are taken up: nothing is missing, nothing comes twice, and there is one answer."""
+"""Lost streams are resumed: no event is missing or repeated, and there is one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server with machines and workflows of its own."""
+"""A server with machines and workflows."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def drop() -> str:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[Any]:
-    """One server with programs for all tests of this folder; each takes a user or a tenant of its own."""
+    """One server with programs for all tests of this directory; each test uses its own user or tenant."""
     folder = tmp_path_factory.mktemp("programs")
     with serving(folder / "memory.db", **write_programs(folder)) as one:
         yield one
@@ -239,12 +239,12 @@ def served(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[A
 
 @pytest.fixture
 def programs_in() -> Callable[[Path], dict[str, str]]:
-    """Write the programs into a folder; give the variables that tell a server of them."""
+    """Return a function that writes the programs into a directory and returns the variables for a server."""
     return write_programs
 
 
 def write_programs(folder: Path) -> dict[str, str]:
-    """Write the programs into three folders, and return the variables that name them."""
+    """Write the programs into three directories, and return the variables that name them."""
     folders = {
         "agents": AGENTS | {"tools.py": TOOLS},
         "machines": MACHINES,

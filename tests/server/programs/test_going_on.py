@@ -1,4 +1,4 @@
-"""Runs that wait, over HTTP: decided about by somebody else, resumed by whom they belong to, given what they need."""
+"""Waiting runs over HTTP: approved by another user, resumed by their owner, and given the events they wait for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def head(served, tenant):
 
 @pytest.fixture
 def strangers(served, tenant):
-    """Another member, a reader of the same user, the administrator of another tenant, and nobody at all."""
+    """Another member, a reader of the same user, the administrator of another tenant, and a client without a key."""
     return [
         served.client(served.key_for("ben", tenant=tenant)),
         served.client(served.key_for("ada", role="reader", tenant=tenant)),

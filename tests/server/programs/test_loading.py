@@ -1,4 +1,4 @@
-"""What a server has loaded: what is wrong with it is said before anybody is served."""
+"""Errors in the programs of a server are reported before it serves requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines and workflows over HTTP: run for whoever calls, with their memory and nobody else's."""
+"""Machines and workflows over HTTP run for their caller, with the caller's memory only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions with agents over HTTP: each the caller's own, taken up from where it stands."""
+"""Sessions with agents over HTTP: each belongs to its caller, and resumes where it left off."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(Unavailable, match=r'pip install "memoranda\[postgres\]"'):
         memoranda.open("postgresql://ada@db.example/team")
-    with memoranda.open(":memory:") as memory:  # nobody else needs it
+    with memoranda.open(":memory:") as memory:  # no other store needs it
         assert memory.scope(user="ada").set("k", 1).version == 1
 
 
@@ -252,7 +252,7 @@ def test_a_closed_store_has_no_connection_left_and_says_that_it_is_closed(postgr
 
 def test_a_store_that_cannot_be_opened_leaves_no_connection(postgres: Server, empty: str):
     postgres.execute("CREATE SCHEMA memoranda", "CREATE TABLE memoranda.facts (a int)", database=empty)
-    # Whoever keeps the error keeps the store that could not be opened: no collector closes its connection.
+    # A caller that keeps the error keeps the store that could not be opened: no collector closes its connection.
     with pytest.raises(ForeignDatabase) as refused:
         PostgresStore(postgres.url(empty))
     assert connections_left(postgres, empty) == 0
@@ -296,7 +296,7 @@ def test_every_error_of_opening_is_one_of_ours(postgres: Server):
 
 
 class Turnstile:
-    """Stands before a server, and refuses the first connections as the server itself would."""
+    """A proxy for a server that refuses the first connections as the server itself would."""
 
     def __init__(self, server: Server, code: str, message: str, times: int) -> None:
         self._server, self._times = server, times

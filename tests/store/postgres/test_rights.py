@@ -235,7 +235,7 @@ def test_a_tenant_that_was_not_given_is_refused_and_left_as_it_was(party: Party,
     assert rows_of(party.owner, "quarry") == before
     with memoranda.open(party.owner, tenant="quarry", embedder="hashing:64") as memory:
         assert memory.tenants() == ["orchard", "quarry"]
-        for name, call in CALLS.items():  # each of them does something for somebody who may
+        for name, call in CALLS.items():  # each of them does something when it is permitted
             assert call(memory, tmp_path / "quarry.jsonl") is not None, name
 
 
@@ -391,7 +391,7 @@ def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, pa
 
 
 MODES = ("SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE")
-"""Those that somebody who writes, or reads, would have to wait for."""
+"""Lock modes that writers, or readers, would have to wait for."""
 
 
 def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
@@ -410,7 +410,7 @@ def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
     assert len(everything) == 20 * len(MODES)
     assert lockable(party.role, *MODES) == set()
-    # What writing takes, and nobody waits for, it can take where it may write.
+    # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
     assert {table for table, _ in lockable(party.role, "ROW EXCLUSIVE")} == tables - APART
     with psycopg.connect(party.role, autocommit=True) as connection:
@@ -665,7 +665,7 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres:
         assert rows_of(stranger, "quarry") == before["quarry"]
         with pytest.raises(Unavailable, match="Open it once as the owner"):
             PostgresStore(stranger)
-        PostgresStore(postgres.url("old", user=who)).close()  # who is no owner but may be, does it as the owner
+        PostgresStore(postgres.url("old", user=who)).close()  # a member of the owner role migrates as the owner
         with psycopg.connect(app, autocommit=True) as connection:
             owners = connection.execute(OURS.replace("relname", "pg_get_userbyid(relowner)", 1)).fetchall()
             assert set(owners) == {("app",)}

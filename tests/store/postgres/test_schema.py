@@ -150,7 +150,7 @@ def test_no_query_has_to_read_a_whole_table(connection: Connection, role: str):
     plans = {}
     with connection.transaction(force_rollback=True):
         connection.execute("ALTER SCHEMA memoranda RENAME TO put_aside; CREATE SCHEMA memoranda")
-        connection.execute(SCHEMA.encode())  # tables that nobody has counted yet
+        connection.execute(SCHEMA.encode())  # tables without statistics
         connection.execute("CREATE ROLE tenant_reader; SELECT memoranda.grant_rights('tenant_reader')")
         connection.execute(f"SET LOCAL ROLE {role}; SET LOCAL enable_seqscan = off".encode())
         for name, sql in SQL.items():

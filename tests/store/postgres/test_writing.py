@@ -205,7 +205,7 @@ def test_work_inside_a_transaction_does_not_call_the_store_again(store: Postgres
     for again in (lambda: store.transact(state(2)), store.scrub, store.close):
         with pytest.raises(RuntimeError, match="use the transaction it was given"):
             store.transact(lambda rows, again=again: again())
-    store.read(lambda rows: store.transact(state(3)))  # a read is no transaction: it may
+    store.read(lambda rows: store.transact(state(3)))  # a read is not a transaction, so it may
     assert revision_of(store) == 3
 
 

@@ -111,7 +111,7 @@ def test_what_fails_at_once_is_undone_and_told(store: SqliteStore):
 
 
 def test_those_who_queue_behind_it_are_not_refused_with_it(store: SqliteStore, path: str):
-    """It asks for the database alone: whoever came meanwhile waits for it as always."""
+    """It fails at once only for itself: writers that arrive meanwhile wait as always."""
     begun, go_on = threading.Event(), threading.Event()
     done: list[str] = []
     begin = store._writer._begin

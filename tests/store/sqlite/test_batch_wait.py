@@ -23,7 +23,7 @@ def trained(together: int, meanwhile: int, seconds: float = SLOW) -> BatchWait:
 
 
 def waits_in_vain(one: BatchWait) -> int:
-    """Wait where that is worth it, with nobody coming; return how many chances were let go by before."""
+    """Call `should_wait` until it says yes, without arrivals; return how many chances it skipped before."""
     chances = 0
     while not one.should_wait(1):
         chances += 1
@@ -76,7 +76,7 @@ def test_waiting_goes_on_while_they_come_and_ends_when_nobody_does():
     slept: list[float] = []
 
     class NeverComplete:
-        """A lock on which time passes at once; somebody comes the first three times."""
+        """A lock whose waits take no time; a writer arrives during the first three."""
 
         def acquire(self, timeout: float) -> bool:
             slept.append(timeout)
@@ -86,7 +86,7 @@ def test_waiting_goes_on_while_they_come_and_ends_when_nobody_does():
 
     one = trained(together=100, meanwhile=0, seconds=0.5)
     assert one.should_wait(1)
-    setattr(one, "_complete", NeverComplete())  # noqa: B010 (it stands in for a lock)
+    setattr(one, "_complete", NeverComplete())  # noqa: B010 (a fake lock)
     one.wait(queue)
     assert slept == [0.25] * 4
 
@@ -122,7 +122,7 @@ def test_one_who_comes_back_twice_ends_the_waiting_once():
     one = trained(together=2, meanwhile=0)
     assert one.should_wait(1)
     one.arrive(2)
-    one.arrive(2)  # somebody was interrupted and left the queue in between
+    one.arrive(2)  # a writer was interrupted and left the queue in between
     one.wait([1, 1])
     one.stop_waiting(2)
 

@@ -159,7 +159,7 @@ def found(folder: Path) -> list[str]:
         (lambda rows: rows.remove_below(ADA), []),
         (lambda rows: rows.remove_below(ADA, keep_records=True), []),
         (lambda rows: rows.remove(Collection, "default", "notes"), []),
-        # The shelf stays, with the name of its namespace: without it nobody could tell that it is empty now.
+        # The shelf stays, with the name of its namespace: without it, readers could not tell that it is empty now.
         (lambda rows: [rows.remove_entry("default", sequence) for sequence in range(1, 100)], ["place-90c1"]),
     ],
     ids=["erase", "remove memory", "remove collection", "remove each"],

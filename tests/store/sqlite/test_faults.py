@@ -1,4 +1,4 @@
-"""Disks that are full, failing, read-only or damaged: said in our words, and nothing half-written."""
+"""Full, failing, read-only or damaged disks give errors of ours, and nothing is half-written."""
 
 from __future__ import annotations
 

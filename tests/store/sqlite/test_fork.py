@@ -1,4 +1,4 @@
-"""Forking with a SQLite file open: nothing that was acknowledged is lost, whoever closes first."""
+"""Forking with a SQLite file open: no acknowledged write is lost, in whatever order the processes close."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteStor
 
 
 def in_one_batch(store: SqliteStore, *works: Callable[[], object]) -> list[BaseException | None]:
-    """Hold the connection until all have queued up, so that whoever leads finds them all; return what each raised."""
+    """Hold the connection until all have queued up, so that the leader finds them all; return what each raised."""
     raised: list[list[BaseException | None]] = []
     runner = threading.Thread(target=lambda: raised.append(together(*works)))
     with store._writer._lock:

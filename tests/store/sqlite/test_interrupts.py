@@ -1,4 +1,4 @@
-"""A caller who is interrupted, at whatever moment, takes nobody else down with it and leaves no lock behind."""
+"""A caller that is interrupted, at any moment, does not affect the others and leaves no lock behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class InterruptedLock:
         raise KeyboardInterrupt
 
     def release(self) -> None:
-        """Wake nobody: the caller has left."""
+        """Do nothing: the waiting caller has left."""
 
 
 class Callers:
@@ -150,7 +150,7 @@ class Strike:
 
 
 def assert_free(store: SqliteStore, probe: apsw.Connection) -> None:
-    """Nobody holds the file's lock or the writer's, no writer is thought to lead, and all may write."""
+    """Assert that the file's lock and the writer's are free, that no writer leads, and that all may write."""
     probe.execute("BEGIN IMMEDIATE")
     probe.execute("ROLLBACK")
     wrote: list[int] = []

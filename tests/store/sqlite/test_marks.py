@@ -1,4 +1,4 @@
-"""Marks of a tenant: where its ledger ends, asked of the writer, or of a reader while somebody writes."""
+"""Marks of a tenant: where its ledger ends, asked of the writer, or of a reader during a write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run at a bicycle workshop that keeps what actions do to it, and models that say what a test gave them."""
+"""A fake run at a bicycle workshop that records what actions do, and scripted models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BIKE: dict[str, Any] = {
 
 
 class FakePlace:
-    """A run whose memory is real; the rest of it is written down."""
+    """A run whose memory is real; everything else is recorded."""
 
     run = "run-1"
     workflow = "workshop"
@@ -80,7 +80,7 @@ class FakePlace:
 
 
 class Scripted:
-    """A model that replies with what it was given, one thing a request, and keeps what it was asked."""
+    """A model that gives scripted replies, one per request, and records its requests."""
 
     name = "made:up"
 
@@ -126,7 +126,7 @@ def scripted() -> type[Scripted]:
 
 @pytest.fixture
 def wants() -> Callable[..., Reply]:
-    """Return a function that makes a reply of calls: `wants(("name", {…}), …)`."""
+    """Return a function that makes a reply with tool calls: `wants(("name", {…}), …)`."""
 
     def wants(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply:
         made = tuple(ToolCall(f"c{place}", name, arguments) for place, (name, arguments) in enumerate(calls))

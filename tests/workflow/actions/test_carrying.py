@@ -108,7 +108,7 @@ def test_an_exception_becomes_a_failure_that_names_task_action_and_reason(place:
     assert (error.code, error.type, error.task, error.action) == ("action_failed", "error", "serve", "pour")
     assert error.message == "the action `pour` of the task `serve` failed: ZeroDivisionError: `division by zero`"
     assert error.__cause__ is fault
-    # Whether another attempt may help, nobody knows.
+    # It is unknown whether another attempt may help.
     assert "retryable" not in error.details
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.details) == (str(error), error.details)

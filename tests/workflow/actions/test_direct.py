@@ -1,4 +1,4 @@
-"""Actions that ask nobody: they write memory, say something, set values, and call other workflows."""
+"""Actions that need no model or user: they write memory, say something, set values, and call other workflows."""
 
 from __future__ import annotations
 

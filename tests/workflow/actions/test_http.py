@@ -469,7 +469,7 @@ def test_redirects_in_a_circle_end(ask: Any, depot: Depot) -> None:
 
 
 def test_a_proxy_of_the_environment_is_not_used(ask: Any, depot: Depot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a proxy nobody could check which address is reached."""
+    """Behind a proxy it could not be checked which address is reached."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):

@@ -1,4 +1,4 @@
-"""Actions that installed packages bring: found by their entry points, loaded once, and in nobody's way when broken."""
+"""Actions of installed packages are found by their entry points, loaded once, and harmless when broken."""
 
 from __future__ import annotations
 

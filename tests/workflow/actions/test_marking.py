@@ -112,7 +112,7 @@ def test_actions_are_found_in_modules_and_two_of_one_name_are_refused() -> None:
     own = Action(name="dry", act=lambda call: None)
     assert set(actions_of([kitchen, own])) == {"rinse", "dry"}
     kitchen.clean, kitchen.dry = rinse, own  # type: ignore[attr-defined]
-    # The same one again is no other.
+    # The same action given twice does not conflict with itself.
     assert set(actions_of([kitchen, own, rinse])) == {"rinse", "dry"}
     with pytest.raises(AlreadyExists, match="`rinse`"):
         actions_of([kitchen, Action(name="rinse", act=lambda call: None)])

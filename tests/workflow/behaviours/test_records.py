@@ -34,7 +34,7 @@ PLOT: dict[str, Any] = {
 
 
 def records(memory: Memory) -> dict[str, Fact]:
-    """Return the records that stand, by where they lie; what runs and threads keep of themselves is left out."""
+    """Return the current records by scope and key, without the internal facts of runs and threads."""
     facts: list[Fact] = memory.perform(Export(scope=Scope.of(tenant=memory.tenant))).facts
     slugs = {one.slug for one in memory.definitions.list()}
     return {f"{fact.scope}/{fact.key}": fact for fact in facts if fact.key in slugs}

@@ -1,4 +1,4 @@
-"""Whatever the text: the checker gives diagnostics with places inside the text, and nothing else."""
+"""For any text, the checker returns diagnostics with locations inside the text, and nothing else."""
 
 from __future__ import annotations
 

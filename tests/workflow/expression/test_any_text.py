@@ -1,4 +1,4 @@
-"""Whatever the text: a program or a refusal; whatever the program: a value or a typed error."""
+"""Any text gives a program or an error, and any program gives a value or a typed error."""
 
 from __future__ import annotations
 

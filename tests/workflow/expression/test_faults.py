@@ -1,4 +1,4 @@
-"""What goes wrong with an expression is said in words, and shown where it stands."""
+"""Errors in an expression are explained, and shown at their position."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from memoranda.workflow.jsonata_functions import NAMES, REFUSED
 
 
 def test_every_function_is_one_that_reaches_nothing() -> None:
-    """A function that the library adds later fails here, until somebody has looked at it."""
+    """A function that the library adds later fails here, until it has been reviewed."""
     assert set(NAMES) == set(
         """abs append assert average base64decode base64encode boolean ceil clone contains count decodeUrl
         decodeUrlComponent distinct each encodeUrl encodeUrlComponent error exists filter floor formatBase

@@ -1,4 +1,4 @@
-"""What expressions give: plain JSON as JSONata has it, or nothing."""
+"""The values of expressions: plain JSON as in JSONata, or nothing."""
 
 from __future__ import annotations
 

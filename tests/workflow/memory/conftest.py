@@ -1,4 +1,4 @@
-"""What every test here starts from: a choir's memory whose time stands still, and a definition for each scope."""
+"""Fixtures for the memory of runs: a choir's memory with a fake clock, and a definition for each scope."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def memory(clock: FakeClock) -> Iterator[Memory]:
 
 @pytest.fixture
 def define(memory: Memory) -> Define:
-    """Return a function that makes a definition of few words: a slug, and what matters to a test."""
+    """Return a function that makes a definition from a slug and what matters to a test."""
 
     def define(slug: str, **options: Any) -> Definition:
         name = slug.replace("_", " ").title()
@@ -43,7 +43,7 @@ def define(memory: Memory) -> Define:
 
 @pytest.fixture
 def load(memory: Memory) -> Load:
-    """Return a function that loads the working memory of a run of Ada's, unless a test says otherwise."""
+    """Return a function that loads the working memory of a run, by default Ada's."""
 
     def load(*definitions: Definition, **options: Any) -> WorkingMemory:
         ids = [definition.id for definition in definitions]
@@ -55,7 +55,7 @@ def load(memory: Memory) -> Load:
 
 @pytest.fixture
 def scoped(define: Define) -> list[Definition]:
-    """One definition for each scope that a run has: `everywhere`, `course`, `talk` and `scratch`."""
+    """One definition for each scope of a run: `everywhere`, `course`, `talk` and `scratch`."""
     return [
         define("everywhere"),
         define("course", scope="workflow"),

@@ -1,4 +1,4 @@
-"""Records whose definition says `merge`: what is sent changes the record, and of many writers nobody loses anything."""
+"""Records whose definition says `merge`: what is sent changes the record, and concurrent writers lose nothing."""
 
 from __future__ import annotations
 

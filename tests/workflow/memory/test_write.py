@@ -43,7 +43,7 @@ SINGER: dict[str, Any] = {
 
 
 def facts(memory: Memory) -> list[Fact]:
-    """Return all facts that there are, whoever owns them."""
+    """Return all facts, of all owners."""
     return memory.perform(Export(scope=Scope.of(tenant=memory.tenant))).facts
 
 

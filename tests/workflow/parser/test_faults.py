@@ -1,4 +1,4 @@
-"""Each fault of a file's grammar: its code, the words under the caret, its path, and a way out."""
+"""Each syntax error of a workflow file: its code, the words under the caret, its path, and a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the text: a document and diagnostics with places inside the text."""
+"""Any text gives a document and diagnostics with locations inside the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each part of a workflow file is read to what it says, with its place and its path."""
+"""Each section of a workflow file is parsed, with its location and its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of runs start from: a bakery whose time stands still, and actions that write down what they did."""
+"""Fixtures for runs: a bakery with a fake clock, and actions that record what they did."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ COUNT: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer
 
 
 class Bell:
-    """A place where actions wait until a test lets them go on; it also says how many have come."""
+    """A point at which actions wait until a test releases them; it also counts the arrivals."""
 
     def __init__(self) -> None:
         self._rung = threading.Event()
         self._come = threading.Semaphore(0)
 
     def await_ring(self) -> None:
-        """Come, and wait until it rings."""
+        """Arrive, and wait until it rings."""
         self._come.release()
         assert self._rung.wait(PATIENCE), "nobody rang the bell"
 
     def await_guests(self, count: int = 1) -> None:
-        """Wait until so many have come."""
+        """Wait until this number of actions has arrived."""
         for _ in range(count):
             assert self._come.acquire(timeout=PATIENCE), "nobody came to the bell"
 
@@ -49,7 +49,7 @@ class Bell:
 
 
 class Kitchen:
-    """Actions that write down what they did, in the order in which they did it."""
+    """Actions that record what they did, in order."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -75,7 +75,7 @@ class Kitchen:
             self.done.append(what)
 
     def _note(self, call: Call) -> Any:
-        """Write down what it is given, and give it back."""
+        """Record the inputs, and return them."""
         self.tell(dict(call.inputs))
         return call.inputs
 
@@ -85,14 +85,14 @@ class Kitchen:
         raise RuntimeError(call.inputs.get("why", "burnt"))
 
     def _ask(self, call: Call) -> Any:
-        """Suspend the run until somebody answers."""
+        """Suspend the run until an answer is delivered."""
         self.tell({"asks": call.task})
         got = call.place.wait(call.inputs.get("event", "answer"), timeout=call.inputs.get("timeout"))
         self.tell({"got": got})
         return {"got": got}
 
     def _stand(self, call: Call) -> Any:
-        """Wait for a bell, and then give a value."""
+        """Wait for a bell, and then return a value."""
         self.bell(call.inputs["bell"]).await_ring()
         return call.inputs.get("value")
 
@@ -121,7 +121,7 @@ def kitchen() -> Iterator[Kitchen]:
 
 @pytest.fixture
 def load(memory: Memory, kitchen: Kitchen) -> Load:
-    """Return how to load a workflow that knows the actions of the kitchen."""
+    """Return a function that loads a workflow with the actions of the kitchen."""
 
     def load(text: str, **options: Any) -> Workflow:
         options.setdefault("memory", memory)
@@ -133,7 +133,7 @@ def load(memory: Memory, kitchen: Kitchen) -> Load:
 
 @pytest.fixture
 def define(memory: Memory) -> Callable[..., Definition]:
-    """Return how to make a definition that holds a number `n`: a slug, and what matters to a test."""
+    """Return a function that makes a definition with a number `n`, from a slug and what matters to a test."""
 
     def define(slug: str, **options: Any) -> Definition:
         return memory.definitions.create(**{"name": slug.title(), "slug": slug, "schema": COUNT, **options})

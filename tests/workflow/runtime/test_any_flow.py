@@ -1,4 +1,4 @@
-"""Any flow against a small interpreter of its own: what is done, with which inputs, and what is left at the end.
+"""Random flows compared with a small interpreter: the tasks, their inputs, and the result.
 
 The interpreter below knows nothing of threads, events or suspension: it walks the steps and computes each expression by
 a Python function that says the same. A run must end as it does, also when some of its tasks suspend it.
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 MISSING = object()
 TASKS = ("t0", "t1", "t2", "t3")
 PAUSING = ("p0", "p1")
-"""Tasks that suspend the run; they cannot stand beside others."""
+"""Tasks that suspend the run; they cannot run beside others."""
 
 
 class Seen:

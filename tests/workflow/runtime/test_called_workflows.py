@@ -460,7 +460,7 @@ def test_the_limit_counts_a_run_that_goes_on(load: Any, memory: Memory) -> None:
 def test_a_caller_waits_on_while_the_run_below_is_at_work_elsewhere(
     load: Any, kitchen: Any, memory: Memory, how: str
 ) -> None:
-    """Somebody tells the run below directly; meanwhile somebody else looks after the one above."""
+    """The event goes to the called run directly, while another caller resumes or tells the calling run."""
     met: list[Any] = []
 
     def meanwhile(call: Call) -> Any:

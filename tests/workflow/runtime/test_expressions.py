@@ -1,4 +1,4 @@
-"""Expressions in every place where one can stand: those that fail, that never end, and that give what does not fit."""
+"""Expressions in every place that allows one: those that fail, that never end, and whose value does not fit."""
 
 from __future__ import annotations
 

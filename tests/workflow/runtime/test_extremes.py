@@ -1,4 +1,4 @@
-"""Numbers beyond all measure, many of everything, and files that are as deep as they may be."""
+"""Huge numbers, many of everything, and files as deep as permitted."""
 
 from __future__ import annotations
 

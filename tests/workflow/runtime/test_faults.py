@@ -1,4 +1,4 @@
-"""The disk fails at every moment of a run: what was told is kept, nothing is done twice, and the run can be found."""
+"""The disk fails at every point of a run: acknowledged work is kept, nothing is done twice, and the run is found."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ class Nudged(FakeClock):
 
 
 def test_one_who_cancels_and_is_too_slow_takes_nothing_away(kitchen: Any, load: Any) -> None:
-    """Between its look at the run and its end of it, somebody delivers."""
+    """An event is delivered after the canceller has read the run and before it ends the run."""
     clock = Nudged()
     with memoranda.open(":memory:", clock=clock) as memory:
         made = memory.definitions.create(

@@ -1,4 +1,4 @@
-"""Actions that misbehave: whatever they do, the run ends, says why, and is not harmed."""
+"""Misbehaving actions: the run ends with a reason, and is not corrupted."""
 
 from __future__ import annotations
 

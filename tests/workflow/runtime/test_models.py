@@ -189,7 +189,7 @@ def test_a_tool_counts_as_a_step(load: Any, kitchen: Any) -> None:
 
 
 def test_a_workflow_has_the_rights_of_whoever_called_it(load: Any, memory: Memory, define: Any) -> None:
-    """It was loaded by somebody who may do more."""
+    """It was loaded by an actor with more rights."""
     define("diary")
     other = load(
         "defs: {keep: {kind: task, action: update_memory, inputs: {memory: {diary: {n: 1}}}}}\nflow: [{do: keep}]",

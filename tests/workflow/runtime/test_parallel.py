@@ -333,7 +333,7 @@ def test_what_came_before_a_block_that_failed_is_on_record(load: Any) -> None:
 
 
 def test_the_first_that_succeeds_is_all_that_counts(load: Any, kitchen: Any) -> None:
-    # The first branch has done two tasks and stands in its third when the second branch wins.
+    # The first branch has done two tasks and is in its third when the second branch wins.
     first = "{do: put_a}, {do: give_1}, {do: ring_b}, {do: end_a}, {do: note}"
     second = "{do: end_b}, {do: put_b}, {do: give_2}"
     flow = load(both(first, second, strategy="wait_any", after="- do: note"))

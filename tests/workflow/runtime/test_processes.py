@@ -1,4 +1,4 @@
-"""Runs and processes: one waits here and goes on there, some are killed, several want the same, and signals come."""
+"""Runs across processes: one waits here and resumes there, some are killed, several compete, and signals arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that are tried again: how often, after which delays, and what is not tried again."""
+"""Retries of tasks: how many, after which delays, and which failures are not retried."""
 
 from __future__ import annotations
 

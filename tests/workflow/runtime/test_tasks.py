@@ -1,4 +1,4 @@
-"""One task after the other: what a task is given, what it gives, and what the run makes of it."""
+"""Tasks in sequence: their inputs, their outputs, and how the run uses them."""
 
 from __future__ import annotations
 

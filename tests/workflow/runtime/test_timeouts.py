@@ -1,4 +1,4 @@
-"""Tasks that take too long: the run goes on without them, and what they still try is refused."""
+"""Tasks that time out: the run continues without them, and their late effects are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests run a workflow on a memory of their own: what is as expected passes, and the rest is told with its line."""
+"""Tests run a workflow on a separate memory: expected results pass, and others are reported with their line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of tests is read as it is meant, and everything that is wrong with it is shown at its place."""
+"""Test files are parsed correctly, and every error in one is shown at its location."""
 
 from __future__ import annotations
 

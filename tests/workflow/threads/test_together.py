@@ -1,4 +1,4 @@
-"""Several at once: no message is lost, no thread is begun twice, whoever is faster."""
+"""Concurrent callers: no message is lost and no thread is begun twice, in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Memory]:
 
 @pytest.fixture
 def rival(tmp_path: Path, clock: FakeClock, memory: Memory) -> Iterator[Memory]:
-    """The same file, opened by somebody else."""
+    """The same file, opened by another process."""
     with memoranda.open(tmp_path / "m.db", clock=clock) as opened:
         yield opened
 
@@ -82,12 +82,12 @@ def run_together(run_child: Any) -> Callable[[str, list[tuple[object, ...]]], li
 
 
 def before_the_write(memory: Memory, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[object]:
-    """Let somebody else act once, after the next write was decided on and before it happens; return what they got."""
+    """Let another writer act once, after the next write was decided on and before it happens; return their results."""
     return before(memory, monkeypatch, act, SetFact | WriteFacts)
 
 
 def before(memory: Memory, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], kind: Any) -> list[object]:
-    """Let somebody else act once, right before the next effect of a kind; return what they got."""
+    """Let another writer act once, right before the next effect of a kind; return their results."""
     perform, happened = memory.perform, list[object]()
 
     def interrupted(effect: Any) -> Any:
@@ -130,7 +130,7 @@ def test_processes_that_ask_at_once_begin_one_thread_in_each_channel(tmp_path: P
         assert said[0] == said[1] == said[2]
         assert len(set(said[0].split())) == 12
         kept = [event for event in memory.ledger.events() if event.key == "threads.thread"]
-        assert len(kept) == 12  # nothing was begun that nobody uses
+        assert len(kept) == 12  # no thread was begun without being used
 
 
 def test_threads_of_one_process_that_talk_at_once_lose_no_message(memory: Memory) -> None:
