@@ -668,7 +668,7 @@ def test_a_pasted_machine_is_indented_and_prints_its_reply(cli, process, wire, s
     Path("pasted.mashin").write_text(PASTED)
     done = cli("check", "pasted.mashin", "--json")
     assert (done.code, [one["code"] for one in done.json]) == (1, ["no_indentation"])
-    assert "`memoranda format` does it" in done.json[0]["hint"]
+    assert "`memoranda format` on the command line" in done.json[0]["hint"]
     assert cli("run", "pasted.mashin", "-i", "{}").code != 0
     assert cli("format", "pasted.mashin").out == "pasted.mashin is formatted\n"
     assert cli("check", "pasted.mashin").code == 0

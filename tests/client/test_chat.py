@@ -169,7 +169,8 @@ def test_events_are_the_same_however_their_bytes_are_cut() -> None:
 
 
 def test_runs_are_begun_given_what_they_wait_for_and_ended(client: Any, loopback: LoopbackServer) -> None:
-    loopback.default = answers({"id": "run_1", "program": "p", "status": "completed", "output": {"n": 1}})
+    run = {"id": "run_1", "program": "p", "status": "completed", "output": {"n": 1}}
+    loopback.default = answers({**run, "language": "mashin", "digest": "d1", "started_at": "2026-05-01T08:00:00Z"})
     assert client.machines.run("digest", {"of": "week"}, mode="test").output == {"n": 1}
     client.workflows.run("greet", {"name": "Mara"}, thread="t1")
     client.runs.get("run_1")

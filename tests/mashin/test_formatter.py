@@ -87,7 +87,7 @@ def test_a_machine_without_indentation_is_indented_or_a_line_is_named(file: Path
         assert "it is unclear whether" in said.hint
     else:
         assert indented == text
-        assert "`memoranda format` does it" in said.hint
+        assert "`memoranda format` on the command line" in said.hint
 
 
 def test_most_machines_can_be_indented() -> None:

@@ -79,7 +79,11 @@ def test_nobody_recalls_what_another_user_remembers(served, someone):
     other = served.client(served.key_for("stranger"))
     remember(someone, "The vault opens at noon", collection="private")
     assert recall(someone, "vault", collection="private").json()["count"] == 1
-    assert recall(other, "vault", collection="private").json() == {"results": [], "count": 0}
+    found = recall(other, "vault", collection="private").json()
+    assert (found["results"], found["count"], found["known"]) == ([], 0, False)
+    # It is the answer for a collection that no user has.
+    missing = recall(other, "vault", collection="missing").json()
+    assert found == {**missing, "hint": missing["hint"].replace("missing", "private")}
     assert other.get(f"{COLLECTIONS}/private/entries").json()["entries"] == []
 
 

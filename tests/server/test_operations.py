@@ -259,10 +259,10 @@ def test_the_demo_ends_in_good_order_by_ctrl_c(tmp_path):
     assert "Traceback" not in said
 
 
-def test_a_program_that_cannot_be_compiled_stops_the_start_of_all_workers_and_says_where(start, tmp_path):
+def test_with_strict_a_program_that_cannot_be_compiled_stops_the_start_of_all_workers_and_says_where(start, tmp_path):
     (tmp_path / "bell.mashin").write_text("machine bell\n  implments\n")
     with pytest.raises(AssertionError, match=r"(?s)bell\.mashin.*implments"):
-        start("--workers", "2", MEMORANDA_MACHINES=str(tmp_path))
+        start("--workers", "2", MEMORANDA_MACHINES=str(tmp_path), MEMORANDA_STRICT="yes")
 
 
 def test_small_answers_leave_at_once():

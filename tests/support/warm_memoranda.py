@@ -188,7 +188,9 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Send a signal, if it is still running."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may have ended since: whoever forked it waits for it, and then says so.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to end."""

@@ -17,7 +17,7 @@ from memoranda.mcp.server import MCP_WORDS
 from memoranda.server.problems import REST_WORDS
 
 PACKAGE = Path(memoranda.__file__).parent
-OWN_WORDS = ("cli", "client", "errors.py", "mcp", "server/launcher.py", "testing")
+OWN_WORDS = ("cli", "client", "errors.py", "mcp", "server/environment.py", "server/launcher.py", "testing")
 """Where errors are read by the users of one surface only, and where the words of surfaces are defined."""
 HINTS = [
     Hint("approve", "approval_1"),

@@ -78,7 +78,9 @@ class Town:
             memory.permissions.grant(actor, capability)
         if who == "watched":
             memory.permissions.grant(actor, "memory.write", level="approve", scope=own)
-        key: dict[str, Any] = {"role": "reader"} if who == "reader" else {"allow": ["definitions.read"]}
+        if who == "stranger":
+            memory.roles.define("stranger", allow=("definitions.read",))
+        key: dict[str, Any] = {"role": who} if who in ("reader", "stranger") else {"allow": ["definitions.read"]}
         return self._reached(name, memory.acting_as(actor), key)._replace(acts=("--actor", actor))
 
     def freed(self, me: Somebody) -> Somebody:

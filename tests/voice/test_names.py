@@ -197,7 +197,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             (
                 *("begun", "by", "entry", "given", "inputs", "kit", "setting", "spending"),
-                *("standing", "stop", "stored", "verified"),
+                *("stop", "stored", "verified"),
             ),
             "between the runtime and its programs: nobody else has such values",
         ),
@@ -222,15 +222,16 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "fragment": "a part of a document, for those who write tools",
         "ids": "the kinds of a scope as keywords, each of which is a row; of `open`, a source of ids for tests",
         "kept_text": "whether the text that a store keeps may run; a server never runs it",
+        "known": "statements that an extractor may replace, as values",
         "line": "a line of a block as it is written",
         "memory": "the handle itself; elsewhere it is the address or the file",
         **dict.fromkeys(
             ("before", "max_bytes", "offset"), "how the server makes pages; other doors go on with `after`"
         ),
         "most_attempts": "of the worker that sleeps; a server has it as a setting",
+        "observe": "a Python function that is told of each call of a handle",
         "on_event": "a Python function; over HTTP they are events of a stream",
         "owner": "the user of a run, who is elsewhere that of the token or `--user`; of `runs`, a scope as a value",
-        "parts": "a conversation as values",
         "place": "the scoped handle; the client's batch takes `scope`",
         "policy": "a value of Python; elsewhere it follows from the token",
         "progress": "a Python function; the command line draws a bar",
@@ -247,14 +248,15 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "writes": "what the client's batch has collected",
     },
     "command line": {
-        **dict.fromkeys(("--json", "--trace", "--why", "--junit", "--out"), "what is printed, and where"),
+        **dict.fromkeys(("--json", "--trace", "--why", "--junit", "--out", "--steps"), "what is printed, and where"),
         **dict.fromkeys(("--yes", "--strict"), "what a person at a terminal wants to be asked"),
         **dict.fromkeys(("--all", "--left-out"), "more than is shown unless said"),
         "--all-tenants": "the ledgers of a whole file",
         "--as-json": "an argument of a shell is text; this reads it as JSON",
         "--format": "what a file holds that its ending does not tell",
         **dict.fromkeys(
-            ("--config", "--host", "--port", "--sleep", "--workers"), "how a server is started: its settings"
+            ("--config", "--host", "--port", "--reload", "--sleep", "--workers"),
+            "how a server is started: its settings",
         ),
         "--give-up": "`give_up_reembedding` in Python",
         "--refuse": "`refuse` in Python, REST and the client",
@@ -466,6 +468,8 @@ TERMINAL = "a list in a terminal begins at its beginning"
 WHOLE = "as much as fits into a page: before there were pages, it came whole"
 OLDEST = "a history is told from its beginning"
 BY_ITSELF = "a run on a server has the limits of the server, and is the caller's"
+CLASS = {"model": "a class of Python, whose schema is sent"}
+WITHOUT_CLASS = CLASS | dict.fromkeys(("name", "slug", "schema"), "required where no class gives them")
 APART: dict[tuple[str, str], dict[str, str]] = {
     ("scoped.list", "client"): {"after": PAGES},
     ("scoped.list", "command line"): {"after": TERMINAL},
@@ -513,7 +517,10 @@ APART: dict[tuple[str, str], dict[str, str]] = {
     ("scoped.blocks.undo", "REST"): {"expected_updated_at": "may be a tag in If-Match instead"},
     ("scoped.blocks.update", "command line"): {"expected_updated_at": "without it the block must not exist"},
     ("scoped.blocks.undo", "command line"): {"expected_updated_at": "a person undoes what is there"},
-    ("memory.definitions.update", "REST"): {"clear_ttl": 'is `"ttl": null` in JSON'},
+    ("memory.definitions.create", "REST"): WITHOUT_CLASS,
+    ("memory.definitions.create", "command line"): WITHOUT_CLASS,
+    ("memory.definitions.update", "REST"): {**CLASS, "clear_ttl": 'is `"ttl": null` in JSON'},
+    ("memory.definitions.update", "command line"): CLASS,
     ("memory.definitions.delete", "client"): {"definition": "one address, one definition"},
     ("memory.definitions.delete", "REST"): {"definition": "one address, one definition"},
     ("memory.definitions.delete", "command line"): {"definition": "one is asked about at a time"},

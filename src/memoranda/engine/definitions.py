@@ -460,7 +460,7 @@ def ensure_few_migrated(records: int, limits: Limits) -> None:
     if records > limits.migration:
         raise LimitExceeded(
             f"{records:,} records would be migrated at once, the limit is {limits.migration:,}",
-            hint='Change the schema with stale="keep", then migrate its records without a schema, in portions',
+            hint="Change the schema with stale=keep, then migrate its records without a schema, in portions",
             limit=limits.migration,
             actual=records,
         )

@@ -41,7 +41,7 @@ from memoranda.governance import approvals, ledger, maintenance, permissions, ru
 from memoranda.governance.approvals import hold
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
 from memoranda.governance.permissions import (
-    OTHER_ROLE,
+    OTHER_KEY,
     Membership,
     charge,
     check_quotas,
@@ -545,7 +545,7 @@ def _explain(rows: Reader, effect: Effect, caller: Caller, verdict: Verdict) -> 
     place = "" if verdict.scope is None else verdict.scope.path or SHARED
     remedy: Advice = Hint("policy") if is_own else Hint("grant", verdict.capability, actor=caller.actor, scope=place)
     if caller.membership is not None and not is_own and not needs_grants(verdict.capability, verdict.scope):
-        remedy = OTHER_ROLE
+        remedy = OTHER_KEY
     if verdict.silent is None:
         return verdict.reason, verdict.remedy or remedy
     why = why_not_granted(

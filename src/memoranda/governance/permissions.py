@@ -174,7 +174,7 @@ def needs_grants(capability: str, scope: Scope | None) -> bool:
 
 # why something is refused
 
-OTHER_ROLE = "Use a key or token of a role that allows it"
+OTHER_KEY = "Use a key or token whose role and allowed capabilities include this"
 
 
 def why_not_granted(
@@ -208,7 +208,7 @@ def why_not_granted(
                     return f"`{grant.id}` grants {capability}, but not {_how(capability)}", _narrower(capability)
                 return (
                     f"`{grant.id}` grants {capability}, but the role `{membership.role}` of this key does not take it",
-                    OTHER_ROLE,
+                    OTHER_KEY,
                 )
     places = [one.rule for one in grants if one.actor in (actor, "*")]
     about = [rule for rule in (*silent.rules, *places) if rule.level == "allow" and covers(rule.capability, capability)]

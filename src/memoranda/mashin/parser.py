@@ -72,7 +72,7 @@ def read(text: str, *, name: str = "machine.mashin", fragment: bool = False, ind
 
 def _indentation_hint(layout: Layout, source: Source) -> str:
     if not layout.ambiguities:
-        return "Indent each line below the one it belongs to; `memoranda format` does it"
+        return "Indent each line below the one it belongs to, or have it done (`memoranda format` on the command line)"
     return f"Indent each line below the one it belongs to; {layout.ambiguities[0].message(source)}"
 
 

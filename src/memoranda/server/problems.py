@@ -12,6 +12,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from memoranda.errors import NEUTRAL_WORDS, Conflict, MemorandaError, StorageError, Words, render_hint
+from memoranda.governance.permissions import OTHER_KEY
 from memoranda.wire.problems import MEDIA_TYPE, Problem, encode_problem
 
 AnyRequest = Request[Any, Any, Any]
@@ -75,7 +76,7 @@ REST_WORDS: Words = {
     "list": lambda hint: f"See GET {_PATHS.get(hint.target, f'/{hint.target}')}",
     # The model of a machine is named in its text: there is no setting for it.
     "load": lambda hint: f"{_ASK} add it to its {hint.target}" if hint.target != "model" else "",
-    "policy": lambda _: "Use a key whose role and allowed capabilities include this",
+    "policy": lambda _: OTHER_KEY,
     "set": lambda hint: f"{_ASK} set {hint.target} in its environment",
     "split": lambda _: "Remember it in parts: pass `chunk`",
 }

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from processes import run_process
 
 from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
 from memoranda.workflow.jsonata import UNDEFINED, compile
@@ -77,9 +78,8 @@ require('readline').createInterface({ input: process.stdin })
 class Reference:
     """The reference implementation, in a process of Node."""
 
-    def __init__(self, path: str) -> None:
-        command = ["node", "-e", REFERENCE_PROGRAM, path]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
 
     def outcome(self, text: str, variables: dict[str, Any]) -> Any:
         assert self.process.stdin and self.process.stdout
@@ -87,10 +87,6 @@ class Reference:
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         return FAILED if "error" in answer else answer.get("value", UNDEFINED)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.communicate()
 
 
 # what differs on purpose
@@ -226,9 +222,9 @@ expressions = st.recursive(
 
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Reference]:
-    running = Reference(REFERENCE)
-    yield running
-    running.close()
+    command = ["node", "-e", REFERENCE_PROGRAM, REFERENCE]
+    with run_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield Reference(process)
 
 
 NO_REFERENCE = "set JSONATA_JS to the npm package `jsonata` (and install Node)"

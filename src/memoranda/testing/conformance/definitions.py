@@ -62,6 +62,16 @@ def _count(memory: Memory, **users: int) -> None:
         memory.scope(user=user).set("counter", {"n": n})
 
 
+def lower(value: Any) -> Any:
+    """Migrate a record of `counter`."""
+    return {"n": value["n"] - 5}
+
+
+def divide(value: Any) -> Any:
+    """Migrate a record of `counter` that `lower` leaves too large."""
+    return {"n": value["n"] // 5}
+
+
 GIVEN = "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48"
 
 
@@ -546,9 +556,6 @@ class DefinitionPromises:
         memory.scope(user="bob").set("counter", {"n": 8}, ttl="1h")
         ends = present(memory.scope(user="bob").get("counter")).expires_at
 
-        def lower(value: Any) -> Any:
-            return {"n": value["n"] - 5}
-
         check = memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower, check=True)
         assert [(one.before, one.after) for one in check.migrations] == [({"n": 8}, {"n": 3}), ({"n": 9}, {"n": 4})]
         assert memory.scope(user="bob").value("counter") == {"n": 8}
@@ -565,9 +572,6 @@ class DefinitionPromises:
         _count(memory, ada=6, bob=7, cy=20)
         before = snapshot(store)
 
-        def lower(value: Any) -> Any:
-            return {"n": value["n"] - 5}
-
         error = assert_raises(
             StaleRecords, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
         )
@@ -580,7 +584,7 @@ class DefinitionPromises:
             "user:bob": ({"n": 2}, False),
             "user:cy": ({"n": 20}, True),
         }
-        memory.definitions.update("counter", migrate=lambda value: {"n": value["n"] // 5})
+        memory.definitions.update("counter", migrate=divide)
         assert memory.scope(user="cy").value("counter") == {"n": 4}
         assert memory.definitions.stale("counter").count == 0
 
@@ -588,13 +592,13 @@ class DefinitionPromises:
         _count(memory, ada=6)
         writes = [8, 9]
 
-        def lower(value: Any) -> Any:
+        def write_and_lower(value: Any) -> Any:
             if writes:
                 memory.scope(user="ada").set("counter", {"n": writes.pop()})
                 memory.scope(user=f"late{len(writes)}").set("counter", {"n": 7})
-            return {"n": value["n"] - 5}
+            return lower(value)
 
-        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=write_and_lower)
         values = {one.scope.path: one.value for one in memory.definitions.records("counter")}
         assert values == {"user:ada": {"n": 3}, "user:late0": {"n": 2}, "user:late1": {"n": 2}}
 
@@ -616,9 +620,6 @@ class DefinitionPromises:
     def test_more_records_than_a_transaction_takes_are_migrated_in_portions(self, store: Store) -> None:
         memory = Memory(store, limits=Limits(migration=2))
         _count(memory, ada=6, bob=7, cy=8)
-
-        def lower(value: Any) -> Any:
-            return {"n": value["n"] - 5}
 
         error = assert_raises(
             LimitExceeded, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
