@@ -149,6 +149,14 @@ def test_an_answer_reads_the_pages_of_its_category_and_no_other(memory: memorand
     assert len(mechanic.tasks) == 3
 
 
+def test_a_page_that_is_too_long_for_one_entry_is_stored_in_parts(memory: memoranda.Memory) -> None:
+    ingest = memoranda.mashin.load(MACHINES / "ingest.mashin", memory=memory)
+    page = {"url": "https://workshop.example/manual", "category": "brakes"}
+    assert ingest.run({**page, "document": "Clean the disc. " * 5_000}).check().output["stored"]
+    parts_of_it = memory.scope().entries(collection="handbook", limit=200)
+    assert len(parts_of_it) > 50 and {part.metadata["source"] for part in parts_of_it} == {page["url"]}
+
+
 def test_neither_half_of_the_exercise_can_do_what_the_other_does(memory: memoranda.Memory) -> None:
     for name, lacks in (("ingest", {"memory.read", "llm_call"}), ("answer", {"memory.write"})):
         machine = memoranda.mashin.load(MACHINES / f"{name}.mashin", memory=memory)

@@ -8,6 +8,7 @@ import pickle
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import pytest
 
 import memoranda
@@ -26,12 +27,17 @@ def results(memory: Memory) -> list[Any]:
     definition = memory.definitions.create(
         name=ATTACK, slug="x", schema={"type": "object", "properties": {}, "description": ATTACK}
     )
+    user = memory.scope(user=ATTACK)
+    user.set("x", {})
+    memory.definitions.update(definition.id, schema={"type": "object", "required": [ATTACK]}, stale="keep")
+    stale = user.get("x")
+    assert stale is not None and "<script>" in str(stale.misfit)
     recalled = ada.recall("alert")
     assert {match.kind for match in recalled} >= {"entry", "fact", "line"}
     return [
         *(fact, ada.history(fact.key)[0], remembered, ada.entries(collection="notes")[0], recalled, recalled[0]),
         *(block, ada.blocks.recall("alert")[0], definition, memory.collections.list()[0], memory.ledger.tail(1)[0]),
-        *(memory.ledger.verify(), ada.recall("x", collection="none")),
+        *(memory.ledger.verify(), ada.recall("x", collection="none"), stale),
     ]
 
 
@@ -61,7 +67,8 @@ def test_every_result_is_a_dict_a_table_and_a_copy(memory: Memory) -> None:
     for one in results(memory):
         assert isinstance(one, Result), type(one)
         told = one.to_dict()
-        assert json.loads(json.dumps(told)) == told and set(one.__struct_fields__) <= told.keys()
+        assert json.loads(json.dumps(told)) == told
+        assert {name for name in one.__struct_fields__ if getattr(one, name) is not msgspec.UNSET} <= told.keys()
         for same in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):
             assert same == one and type(same) is type(one)
         seen = Tags(one._repr_html_())

@@ -177,6 +177,11 @@ def test_an_unknown_parameter_is_refused_by_its_name(served):
 
 
 def test_a_value_that_is_none_of_its_choices_is_told_them(served):
-    refused = served.client().post("/api/v1/keys", json={"user": "bo", "role": "reders"})
+    deck = {"name": "Deck", "slug": "deck", "schema": {"type": "object"}}
+    refused = served.client().post("/api/v1/memory/definitions", json={**deck, "mode": "merg"})
     assert refused.status_code == 422
-    assert "`$.role` of the body must be one of `admin`, `member`, `reader`; did you mean `reader`?" in refused.text
+    assert "`$.mode` of the body must be one of `merge`, `replace`; did you mean `merge`?" in refused.text
+    # Roles can be defined, so a tenant decides which there are.
+    unknown = served.client().post("/api/v1/keys", json={"user": "bo", "role": "reders"})
+    assert (unknown.status_code, unknown.json()["detail"]) == (422, "`reders` is not a role")
+    assert unknown.json()["hint"] == "Did you mean `reader`?"

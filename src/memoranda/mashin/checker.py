@@ -380,7 +380,8 @@ def _check_default(outline: Outline, field: Field, constraints: dict[str, Any]) 
     if violations.found:
         first = violations.found[0]
         if kind.name == "enum":
-            hint = first.hint or f"It needs {first.expected}"
+            choices = [choice.text for choice in field.type.choices]
+            hint = outline.hints.did_you_mean(str(value), choices, otherwise=f"It needs {first.expected}")
             outline.diagnostics.error("wrong_value", f"the default of {name} is none of its choices", place, hint=hint)
         else:
             message = f"the default of {name} is not of the type {kind.name}: {quote(field.default.text, longest=40)}"

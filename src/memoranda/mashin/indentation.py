@@ -19,9 +19,9 @@ from memoranda.mashin.reader import Cursor
 from memoranda.mashin.step_parser import CONTINUES, is_step
 from memoranda.model.text import quote
 
-_CONFIG = re.compile(r"([^\W\d]\w*)\s*:(.*)", re.DOTALL)
-_FIELD = re.compile(r"[^\W\d]\w*\s+as\b")
-_WITH = re.compile(r"with\s+\w+\s*:?\s*(.*)", re.DOTALL)
+_CONFIG = re.compile(r"\b([^\W\d]\w*+)\s*+:(.*)", re.DOTALL)
+_FIELD = re.compile(r"\b[^\W\d]\w*+\s++as\b")
+_WITH = re.compile(r"with\s++\w++\s*+:?+\s*+(.*)", re.DOTALL)
 _BRANCH = re.compile(r"(?:when|if|else\s+if)\s|(?:otherwise|else)$")
 _PERMISSION = re.compile(r"(?:not\s+)?allowed\s+to\b|requires\s+approval\s+for\b")
 _CAPABILITIES = re.compile(r"(?:call\s+[\"'][^\"']*[\"']|[\w.\-]+)(?:\s*,\s*|$)")

@@ -193,7 +193,7 @@ class Programs:
             loaded = self._load()
         except MemorandaError as error:
             # Without folders: an administrator of a tenant is not the operator of this machine.
-            said = re.sub(r"[^\s`]*/", "", error.message)
+            said = re.sub(r"(?<![^\s`])[^\s`]*/", "", error.message)
             raise Conflict(f"the programs were not reloaded, and nothing was changed: {said}") from error
         worse = [one for place, one in loaded.failures().items() if place not in before.failures()]
         if worse:

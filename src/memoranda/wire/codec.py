@@ -78,7 +78,7 @@ def decode_error(what: str, error: msgspec.ValidationError, kind: Any, *, hint: 
 
 
 _NO_CHOICE = re.compile(r"Invalid enum value (?:'(.*)'|(.*))", re.DOTALL)
-_PARTS = re.compile(r"\.\w+|\[[^\]]*\]")
+_PARTS = re.compile(r"\.\w+|\[[^\[\]]*+\]")
 
 
 def enum_fault(message: str, path: str, kind: Any) -> str | None:

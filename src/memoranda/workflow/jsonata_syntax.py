@@ -16,7 +16,9 @@ from memoranda.workflow.jsonata_library import JException, Parser, Signs, Tokeni
 from memoranda.workflow.jsonata_numbers import EXACT, is_exact
 
 _CHOICES = ("?:", "??")
-_DIGITS = re.compile(r"[0-9]+\Z")
+_DIGITS = re.compile(r"(?<![0-9])[0-9]++\Z")
+_LONGEST = 20
+"""Digits of a number that can be exact, at most."""
 
 
 class _Lexer(Tokenizer):
@@ -25,8 +27,8 @@ class _Lexer(Tokenizer):
     def create(self, type: str, value: Any) -> Any:
         """Return a token; `position` is already behind it."""
         if type == "number" and abs(value) >= EXACT:
-            digits = _DIGITS.search(self.path[: self.position])
-            whole = int(digits[0]) if digits is not None and len(digits[0]) <= 20 else 0
+            digits = _DIGITS.search(self.path[max(0, self.position - _LONGEST - 1) : self.position])
+            whole = int(digits[0]) if digits is not None and len(digits[0]) <= _LONGEST else 0
             value = whole if float(whole) == value and is_exact(whole) else float(value)
         elif type == "string" and not value.isascii():
             # Escapes can write a character as two surrogates, or as one half alone.

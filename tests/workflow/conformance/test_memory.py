@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from memoranda import Memory
-from memoranda.errors import AlreadyExists, InvalidDefinition, MemorandaError, SchemaViolation, SourceError
+from memoranda.errors import (
+    AlreadyExists,
+    InvalidDefinition,
+    MemorandaError,
+    SchemaViolation,
+    SourceError,
+    StaleRecords,
+)
 from memoranda.model.definition import Definition
 from memoranda.testing import FakeClock
 from memoranda.workflow import Run
@@ -670,14 +677,21 @@ def test_s4_57_a_run_can_be_looked_into(define: Define, keep: Keep, memory: Memo
 
 
 def test_s4_58_a_tightened_schema_can_make_records_fail(define: Define, keep: Keep, memory: Memory) -> None:
-    """After a schema was tightened, records that no longer fit fail validation when a workflow loads them."""
+    """Kept records that no longer fit a tightened schema stop a workflow that names it, and updates must fit it."""
     hive = define("hive", schema=HIVE)
     keep({"hive": {"frames": 9}}).check()
-    memory.definitions.update(hive.id, schema=QUEEN)
+    with pytest.raises(StaleRecords, match="`user:nora`"):
+        memory.definitions.update(hive.id, schema=QUEEN)
+    assert keep({}, hive).check().context["memory"] == {"hive": {"frames": 9}}
+    memory.definitions.update(hive.id, schema=QUEEN, stale="keep")
+    before = len(memory.runs.list())
     with pytest.raises(SchemaViolation, match="hive"):
-        keep({"hive": {"frames": 10}}).check()
+        keep({"hive": {"queen_name": "Edith"}}, hive)
+    assert len(memory.runs.list()) == before
+    assert keep({}).check().context["memory"] == {}
+    assert failed(keep({"hive": {"frames": 10}})) == "schema_violation"
     memory.scope(user="nora").set("hive", {"queen_name": "Maud"})
-    keep({"hive": {"queen_name": "Edith"}}).check()
+    assert keep({}, hive).check().context["memory"] == {"hive": {"queen_name": "Maud"}}
 
 
 def test_s4_59_the_name_of_the_tool_is_reserved(define: Define, load: Load, scripted: Any) -> None:

@@ -228,7 +228,7 @@ FAULTS = {
     ),
     "a schema that is none": (
         f"definitions:\n  deck: {{schema: {{type: array}}}}\n{TEST}",
-        (2, 18, "wrong_value", "object schema", "Begin it"),
+        (2, 18, "wrong_value", "object schema", "Describe an object"),
     ),
     "a scope that does not exist": (
         f"definitions:\n  deck: {{scope: threat, schema: {{type: object}}}}\n{TEST}",
