@@ -22,7 +22,7 @@ from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
-from memoranda.governance.permissions import Membership, check_role_name, policy_of_role
+from memoranda.governance.permissions import Membership, check_role_name, policies_of_role
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
 from memoranda.model.effect import Effect
 from memoranda.model.limits import Limits, check_count
@@ -264,7 +264,7 @@ class Memory:
                 policies=(policy,) if policy is not None else (),
                 granted=policy is None and membership is None,
                 membership=membership,
-                base=policy_of_role(membership) if membership is not None and role in BUILT_IN_ROLES else None,
+                base=policies_of_role(membership)[0] if membership is not None and role in BUILT_IN_ROLES else None,
                 tenant=self.tenant,
                 at_once=self._caller.at_once,
             )

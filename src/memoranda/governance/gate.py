@@ -47,8 +47,9 @@ from memoranda.governance.permissions import (
     check_quotas,
     needs_grants,
     place_of,
+    policies_of_role,
     policy_of_grants,
-    policy_of_role,
+    restricted_actors,
     why_not_granted,
 )
 from memoranda.model.clock import Clock, Ids
@@ -227,7 +228,8 @@ class Gate:
         self._keep_text = keep_text
         self._schemas = SchemaBook()
         self._indexes = IndexBook(limits.index_bytes)
-        self._granted: dict[tuple[str, str, Membership | None], tuple[int, Policy]] = {}
+        self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
+        self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
         self._deferred = DeferredEvents(store)
 
     def perform(self, effect: Effect, caller: Caller) -> Any:
@@ -329,9 +331,27 @@ class Gate:
         return policies
 
     def _current_policies(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
-        if not _needs_grants(effect, caller):
-            return _own_policies(caller)
-        return self._store.read(lambda rows: self._policies(rows, effect, caller))
+        if _needs_grants(effect, caller) or self._is_restricted(effect.scope.tenant, caller):
+            return self._store.read(lambda rows: self._policies(rows, effect, caller))
+        return _own_policies(caller)
+
+    def _is_restricted(self, tenant: str, caller: Caller) -> bool:
+        """Return whether a denial or an approval may reach a caller, who could otherwise do what its role allows."""
+        if caller.membership is None:
+            return False
+        mark = self._store.mark(tenant)
+        known = self._restricted.get(tenant)
+        if known is None or known[0] != mark:
+            known = self._restricted[tenant] = (mark, *self._store.read(lambda rows: self._limits(rows, tenant)))
+        return caller.actor in known[2] or "*" in known[2]
+
+    def _limits(self, rows: Reader, tenant: str) -> tuple[int, frozenset[str]]:
+        """Return the revision of a tenant, and whom its denials and approvals reach; grants are read if it is new."""
+        revision = rows.tenant_state(tenant).revision
+        known = self._restricted.get(tenant)
+        if known is not None and known[1] == revision:
+            return revision, known[2]
+        return revision, restricted_actors(rows.scan(Grant, tenant))
 
     # writes
 
@@ -358,7 +378,8 @@ class Gate:
         """Return the call with its long work done, unless the effect will be refused: the transaction says why."""
         if preparation.busy:
             _ensure_may_wait(caller, preparation.busy)
-        if preparation.needs_one_row(effect, call) and _surely_passes(effect, caller):
+        restricted = self._is_restricted(effect.scope.tenant, caller)
+        if not restricted and preparation.needs_one_row(effect, call) and _surely_passes(effect, caller):
             found = self._store.read(lambda rows: preparation.inquire(rows, effect, call), snapshot=False)
         else:
             found = self._store.read(
@@ -442,21 +463,21 @@ class Gate:
         append(rows, (note,), Signature.of(effect, call))
 
     def _policies(self, rows: Reader, effect: Effect, caller: Caller) -> tuple[Policy, ...]:
-        if not _needs_grants(effect, caller):
-            return _own_policies(caller)
-        return _together(self._policy_in_store(rows, effect.scope.tenant, caller), caller)
+        if caller.membership is None and not caller.granted:
+            return caller.policies
+        return _together(self._policies_in_store(rows, effect.scope.tenant, caller), caller)
 
-    def _policy_in_store(self, rows: Reader, tenant: str, caller: Caller) -> Policy:
+    def _policies_in_store(self, rows: Reader, tenant: str, caller: Caller) -> tuple[Policy, ...]:
         """Return what the database grants a caller, or what its role allows."""
         revision = rows.tenant_state(tenant).revision
         known = self._granted.get((tenant, caller.actor, caller.membership))
         if known is None or known[0] != revision:
             grants = rows.scan(Grant, tenant)
             if caller.membership is None:
-                policy = policy_of_grants(grants, caller.actor)
+                policies = (policy_of_grants(grants, caller.actor),)
             else:
-                policy = policy_of_role(caller.membership, grants, caller.actor)
-            known = (revision, policy)
+                policies = policies_of_role(caller.membership, grants, caller.actor)
+            known = (revision, policies)
             if len(self._granted) >= _MOST_ACTORS:
                 self._granted.clear()
             self._granted[tenant, caller.actor, caller.membership] = known
@@ -466,7 +487,7 @@ class Gate:
         """Return whether the policies of a caller allow a capability at a place."""
         policies = caller.policies
         if caller.granted or caller.membership is not None:
-            policies = _together(self._policy_in_store(rows, tenant, caller), caller)
+            policies = _together(self._policies_in_store(rows, tenant, caller), caller)
         return all(policy is OWNER or _decide_one(policy, *demand).level == "allow" for policy in policies)
 
     def _call(self, caller: Caller, tenant: str, checks: Checks = _NONE_CHECKED) -> Call:
@@ -503,11 +524,12 @@ def _ensure_may_wait(caller: Caller, why: str) -> None:
 
 def _own_policies(caller: Caller) -> tuple[Policy, ...]:
     """Return the policies of a caller that no row decides."""
-    return caller.policies if caller.base is None else _together(caller.base, caller)
+    return caller.policies if caller.base is None else _together((caller.base,), caller)
 
 
-def _together(stored: Policy, caller: Caller) -> tuple[Policy, ...]:
-    return caller.policies if stored is OWNER and caller.policies else (stored, *caller.policies)
+def _together(stored: tuple[Policy, ...], caller: Caller) -> tuple[Policy, ...]:
+    together = (*stored, *caller.policies)
+    return tuple(policy for policy in together if policy is not OWNER) or (OWNER,)
 
 
 def _needs_grants(effect: Effect, caller: Caller) -> bool:

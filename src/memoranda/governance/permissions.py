@@ -71,21 +71,34 @@ def policy_of_grants(grants: Sequence[Grant], actor: str) -> Policy:
     return Policy(rules=tuple(rules))
 
 
-def policy_of_role(membership: Membership, grants: Sequence[Grant] = (), actor: str = "") -> Policy:
-    """Return what a role allows a caller, with what grants add for the actor."""
+def policies_of_role(membership: Membership, grants: Sequence[Grant] = (), actor: str = "") -> tuple[Policy, ...]:
+    """Return what a role allows a caller, with what grants and other roles add for the actor.
+
+    Their denials and approvals are a policy of its own, which has to agree too: they narrow what is allowed, wherever
+    that is, and never widen it.
+    """
     role = find_role(membership.role, grants)
     if role is None:
-        return Policy()
-    if role == BUILT_IN_ROLES["admin"]:
-        return OWNER
-    rules = [*_rules_in(role.rules, membership.homes)]
-    rules += [rule for needed, rule in membership.also if _allows_own(role, needed)]
+        return (Policy(),)
     granted = [grant.rule for grant in grants if grant.actor in (actor, "*")]
-    rules += _narrow_to_role(granted, role)
-    for held in _roles_in(granted, grants):
-        writes = _allows_own(role, "memory.write")
-        rules += _rules_in(held.rules if writes else _reads_of(held.rules), membership.homes)
-    return Policy(rules=tuple(dict.fromkeys(rules)))
+    held = [rule for one in _roles_in(granted, grants) for rule in _rules_in(one.rules, membership.homes)]
+    limits = [rule for rule in (*granted, *held) if rule.level != "allow"]
+    if role == BUILT_IN_ROLES["admin"]:
+        allowed = OWNER
+    else:
+        rules = [*_rules_in(role.rules, membership.homes)]
+        rules += [rule for needed, rule in membership.also if _allows_own(role, needed)]
+        rules += _narrow_to_role(granted, role)
+        rules += held if _allows_own(role, "memory.write") else _reads_of(held)
+        allowed = Policy(rules=tuple(dict.fromkeys(rules)))
+    return (allowed, Policy(rules=(Rule("allow", "*"), *limits))) if limits else (allowed,)
+
+
+def restricted_actors(grants: Sequence[Grant]) -> frozenset[str]:
+    """Return the actors whom a denial or an approval reaches, also through a role that they are given."""
+    limited = {grant.actor for grant in grants if grant.rule.level != "allow"}
+    given = {one.actor for one in grants if one.rule.role is not None and f"{ROLE_ACTOR}{one.rule.role}" in limited}
+    return frozenset(limited | given)
 
 
 def find_role(name: str, grants: Sequence[Grant]) -> Role | None:
@@ -131,14 +144,16 @@ def _rules_in(rules: Iterable[Rule], homes: Sequence[Scope]) -> Iterator[Rule]:
 
 def _allows_own(role: Role, capability: str) -> bool:
     """Return whether a role allows a capability in the memory of those who have it."""
-    about = [rule for rule in role.rules if covers(rule.capability, capability) and not rule.path]
-    return any(rule.level == "allow" and rule.scope is None for rule in about)
+    about = [rule for rule in role.rules if covers(rule.capability, capability) and rule.scope is None]
+    return any(rule.level == "allow" and not rule.path for rule in about) and not any(
+        rule.level != "allow" and not rule.path for rule in about
+    )
 
 
 def _reads_of(rules: Iterable[Rule]) -> Iterator[Rule]:
     """Yield what rules say about reading; denials are left whole."""
     for rule in rules:
-        if rule.level != "allow":
+        if rule.level == "deny":
             yield rule
             continue
         for capability in CAPABILITIES:
@@ -149,19 +164,16 @@ def _reads_of(rules: Iterable[Rule]) -> Iterator[Rule]:
 def _narrow_to_role(rules: Iterable[Rule], role: Role) -> Iterator[Rule]:
     """Yield what grants say about memory that belongs to no single user, and about definitions.
 
-    An allowance must name the shared scope or a project: one that is meant for everywhere would open every project to
-    all users of a server. One about definitions must name them, and no scope. Denials without a scope always count.
+    It must name the shared scope or a project: a grant that is meant for everywhere would open every project to all
+    users of a server. One about definitions must name them, and no scope.
     """
     for rule in rules:
         for capability, needed in _GRANTABLE.items():
-            if covers(rule.capability, capability) and _counts(rule, capability):
-                if rule.level != "allow" or _allows_own(role, needed):
-                    yield Rule(rule.level, capability, rule.scope, rule.path)
+            if covers(rule.capability, capability) and _counts(rule, capability) and _allows_own(role, needed):
+                yield Rule(rule.level, capability, rule.scope, rule.path)
 
 
 def _counts(rule: Rule, capability: str) -> bool:
-    if rule.level != "allow":
-        return rule.scope is None or rule.scope.is_common
     if capability.startswith("definitions."):
         return rule.scope is None and rule.capability.startswith("definitions")
     return rule.scope is not None and rule.scope.is_common
@@ -192,8 +204,7 @@ def why_not_granted(
     """
     capability, scope, key = demand
     if membership is not None and find_role(membership.role, grants) is None:
-        error = unknown_role(membership.role, _role_names(grants))
-        return f"the role {quote(membership.role)} does not exist", error.advice
+        return f"the role {quote(membership.role)} does not exist", OTHER_KEY  # which others do is not theirs to know
     for grant in grants:
         rule = grant.rule
         if grant.actor in (actor, "*") and rule.level == "allow" and covers(rule.capability, capability):

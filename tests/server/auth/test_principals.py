@@ -11,7 +11,7 @@ import pytest
 
 import memoranda
 from memoranda import Scope, Unauthenticated, UsageError
-from memoranda.governance.permissions import Membership, policy_of_role
+from memoranda.governance.permissions import Membership, policies_of_role
 from memoranda.model.policy import CAPABILITIES, Policy
 from memoranda.server.app import create_app
 from memoranda.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
@@ -194,7 +194,7 @@ MINE, TENANT = Scope.of(tenant="orchard", user="pippin"), Scope(tenant="orchard"
 
 def policy_of(role: str, *also: Scope) -> Policy:
     scope = Principal(tenant="orchard", user="pippin", role=role, key_id="k").scope
-    return policy_of_role(Membership(role, (scope, *also)))
+    return policies_of_role(Membership(role, (scope, *also)))[0]
 
 
 def allowed(role: Any, scope: Scope) -> set[str]:

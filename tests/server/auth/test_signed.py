@@ -191,4 +191,4 @@ def test_a_token_names_a_role_that_was_defined(signing):
     signing.call(signed(role="admin"), "PUT", "/roles/support", json={"own": ["memory.read"]})
     assert signing.call(signed(role="support"), "GET", "/memory/facts").status_code == 200
     assert signing.call(signed(role="support"), "PUT", "/memory/facts/b", json={"value": 1}).status_code == 403
-    assert "Did you mean `support`" in signing.call(signed(role="suport"), "GET", "/memory/facts").json()["hint"]
+    assert "support" not in signing.call(signed(role="suport"), "GET", "/memory/facts").json()["hint"]
