@@ -199,8 +199,8 @@ class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_defin
         return 1 + len(self.migrated), sum(len(bytes(one.payload)) for one in self.migrated)
 
     def demands_on(self, slug: str) -> Iterator[Demand]:
-        """Yield what the change needs for the definition of this slug."""
-        return self._demands_at(dict.fromkeys((slug, self.slug or slug)))
+        """Yield what the change needs for the definition of this slug, and for the slug that it gives."""
+        return self._demands_at(dict.fromkeys((slug, self.slug if is_slug(self.slug) else slug)))
 
 
 def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> Iterator[Demand]:
@@ -507,9 +507,14 @@ class FindStale(ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
     """Whether to stop at the last record that is listed, rather than count the others."""
 
     def demands(self) -> Iterator[Demand]:
-        """Yield the right to change the definition, or to read it, and to read what is listed."""
-        yield "definitions.read" if self.change is None else UpdateDefinition.capability, self.reach, self.key
-        if self.names_records:
+        """Yield what the change needs, or the right to read the definition, and to read what is listed."""
+        reads = self.names_records or self.values
+        if self.change is not None:
+            change = msgspec.structs.replace(self.change, scope=self.scope, names_records=reads)
+            yield from change.demands_on(self.key)
+            return
+        yield "definitions.read", self.reach, self.key
+        if reads:
             yield "memory.read", self.reach, self.key
 
 
@@ -527,7 +532,12 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
     """Read the records in portions, and compare them while nothing is held."""
     tenant = effect.scope.tenant
     old = store.read(lambda rows: find_definition(rows, tenant, effect.key))
-    new = old if effect.change is None else _change(old, effect.change, call)
+    if old.slug != effect.key:
+        raise _unknown_error([effect.key])  # by its id: the rights were asked for at another place
+    new = old
+    if effect.change is not None:
+        new = _change(old, effect.change, call)
+        store.read(lambda rows: _check_unique(rows, new, old=old))
     comparison = Comparison(old, new, shown=effect.limit, values=effect.values)
     comparison.read_all(store, call.now, after=effect.after, stops=effect.stops)
     check = SchemaCheck(
@@ -596,13 +606,17 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
         else:
             found[one.id] = one
     if missing:
-        raise NotFound(
-            f"unknown definition {', '.join(map(quote, missing))}",
-            hint=Hint("list", "definitions"),
-            value=missing[0],
-            missing=missing,
-        )
+        raise _unknown_error(missing)
     return list(found.values())
+
+
+def _unknown_error(missing: list[str]) -> NotFound:
+    return NotFound(
+        f"unknown definition {', '.join(map(quote, missing))}",
+        hint=Hint("list", "definitions"),
+        value=missing[0],
+        missing=missing,
+    )
 
 
 def _is_called(definition: Definition, name: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.definitions import Comparison, CreateDefinition, ReadContract, UpdateDefinition
+from memoranda.engine.definitions import Comparison, CreateDefinition, FindStale, ReadContract, UpdateDefinition
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Sweep
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
@@ -32,10 +32,10 @@ from memoranda.errors import (
 )
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import SystemIds
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, SchemaCheck
 from memoranda.model.fact import Fact
 from memoranda.model.limits import Limits
-from memoranda.model.policy import Policy
+from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Store
@@ -646,6 +646,49 @@ class DefinitionPromises:
         assert_raises(Denied, lambda: reader.definitions.update("counter", schema=AT_MOST_FIVE, check=True))
         assert (memory.definitions.list(), memory.definitions.records("counter")) == before
         assert clerk.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep").slug == "counter"
+
+    def test_a_check_needs_the_same_rights_for_the_slug_that_a_change_would_give(self, memory: Memory) -> None:
+        memory.definitions.create(name="Kiln", slug="kiln", schema=COUNTER, scope="agent")
+        for user, n in (("ada", 1), ("bob", 7)):
+            memory.scope(user=user).set("salary", {"n": n})
+
+        def check(actor: Memory, **options: Any) -> SchemaCheck:
+            change: dict[str, Any] = {"slug": "salary", "scope": "global", "schema": AT_MOST_FIVE, "check": True}
+            return actor.definitions.update("kiln", **change, **options)
+
+        on_kiln = [Rule("allow", capability, path="kiln") for capability in ("definitions", "memory.read")]
+        update, read = (Rule("allow", name, path="salary") for name in ("definitions.write.update", "memory.read"))
+        everywhere = (Rule("allow", "definitions"), Rule("allow", "memory.read"))
+        denial = Rule("deny", "definitions.write.update", path="salary")
+        for rules in (on_kiln, (*on_kiln, read), (*everywhere, denial)):
+            stranger = memory.acting_as("stranger", policy=Policy(rules=tuple(rules)))
+            for options in ({}, {"migrate": lower}):
+                error = assert_raises(Denied, lambda of=stranger, with_=options: check(of, **with_))
+                assert error.capability == "definitions.write.update"
+        # Who may change both, and not read the other, learns how many and not which.
+        counter = memory.acting_as("counter", policy=Policy(rules=(*on_kiln, update)))
+        assert (check(counter).count, check(counter).records) == (1, ())
+        error = assert_raises(Denied, lambda: check(counter, migrate=lower))
+        assert error.capability == "memory.read"
+        shared = Scope(memory.definitions.get("kiln").tenant)
+        change = UpdateDefinition(scope=shared, definition="kiln", slug="salary", scope_kind="global")
+        find = FindStale(scope=shared, key="kiln", change=change, names_records=False, values=True)
+        assert_raises(Denied, lambda: counter.perform(find))
+        # An id is not a way around a rule, which names a slug.
+        by_id = FindStale(scope=shared, key=memory.definitions.get("kiln").id)
+        closed = Policy(rules=(*everywhere, Rule("deny", "memory.read", path="kiln")))
+        assert_raises(NotFound, lambda: memory.acting_as("closed", policy=closed).perform(by_id))
+        # Who may do both sees both.
+        reader = memory.acting_as("reader", policy=Policy(rules=(*on_kiln, update, read)))
+        assert [one.scope for one in check(reader).records] == ["user:bob"]
+        assert [one.after for one in check(reader, migrate=lower).migrations] == [{"n": 2}]
+
+    def test_a_check_refuses_what_the_change_would_be_refused_for(self, memory: Memory) -> None:
+        _count(memory, ada=1)
+        memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
+        for taken in ({"slug": "profile"}, {"name": "Profile"}):
+            assert_raises(AlreadyExists, lambda of=taken: memory.definitions.update("counter", **of, check=True))
+        assert memory.definitions.update("counter", slug="tally", name="Tally", check=True).checked == 1
 
     @requires(Capability.RESTART)
     def test_definitions_bind_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
