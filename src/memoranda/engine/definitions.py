@@ -466,6 +466,18 @@ def ensure_few_migrated(records: int, limits: Limits) -> None:
         )
 
 
+def slow_migration_error(done: int, limits: Limits, *, keeps: bool) -> LimitExceeded:
+    """Return the error of a migration that takes too long, after this many records; `keeps` if they are written."""
+    again = "Migrate the others with another call; what is migrated is kept"
+    apart = "Change the schema with stale=keep, then migrate its records without a schema, which keeps what is done"
+    return LimitExceeded(
+        f"migrating takes longer than {limits.migration_seconds:g} seconds; {done:,} records were done by then",
+        hint=f"{again if keeps else apart}; or make the migration do less",
+        limit=limits.migration_seconds,
+        done=done,
+    )
+
+
 def stale_error(slug: str, count: int, records: Sequence[StaleRecord]) -> StaleRecords:
     """Return the error of a change that records do not fit."""
     few = "; ".join(f"`{one.scope}` at {one.path}: {one.message}" for one in records[:3])

@@ -72,6 +72,16 @@ def divide(value: Any) -> Any:
     return {"n": value["n"] // 5}
 
 
+def _seeing(seen: list[Any]) -> Callable[[Any], Any]:
+    """Return `lower`, which adds each value that it is given to a list."""
+
+    def migrate(value: Any) -> Any:
+        seen.append(value)
+        return lower(value)
+
+    return migrate
+
+
 GIVEN = "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48"
 
 
@@ -628,6 +638,63 @@ class DefinitionPromises:
         memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
         memory.definitions.update("counter", migrate=lower)
         assert [one.value["n"] for one in memory.definitions.records("counter")] == [1, 2, 3]
+
+    def test_a_check_migrates_only_the_records_that_it_shows(self, memory: Memory) -> None:
+        _count(memory, **{f"user{n}": 6 for n in range(9)})
+        seen: list[Any] = []
+        check = memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=_seeing(seen), check=True)
+        assert (check.count, len(check.records), len(check.migrations), len(seen)) == (9, 9, 5, 5)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=_seeing(seen))
+        assert len(seen) == 5 + 9
+
+    def test_a_migration_stops_at_the_first_record_that_takes_too_much(self, memory: Memory) -> None:
+        _count(memory, **{f"user{n}": 6 for n in range(9)})
+        seen: list[Any] = []
+
+        def migrate(value: Any) -> Any:
+            seen.append(value)
+            if len(seen) == 2:
+                raise LimitExceeded("time is larger than the limit of 2", limit=2)
+            return lower(value)
+
+        change: dict[str, Any] = {"schema": AT_MOST_FIVE, "migrate": migrate}
+        check = memory.definitions.update("counter", **change, check=True)
+        assert [one.error is None for one in check.migrations] == [True, False]
+        assert (check.count, len(seen)) == (9, 2)
+        seen.clear()
+        error = assert_raises(StaleRecords, lambda: memory.definitions.update("counter", **change))
+        assert (error.records[0]["scope"], len(seen)) == ("user:user1", 2) and "time" in str(error)
+        # Of those that are kept, each may fail.
+        seen.clear()
+        memory.definitions.update("counter", **change, stale="keep")
+        assert (memory.definitions.stale("counter").count, len(seen)) == (1, 9)
+
+    def test_a_migration_has_one_time_limit_for_all_its_records(self, store: Store) -> None:
+        _count(Memory(store), ada=6, bob=7)
+        seen: list[Any] = []
+        slow = Memory(store, limits=Limits(migration_seconds=0)).definitions
+        for options in ({}, {"stale": "keep"}, {"check": True}):
+            change: dict[str, Any] = {"schema": AT_MOST_FIVE, "migrate": _seeing(seen), **options}
+            error = assert_raises(LimitExceeded, lambda of=change: slow.update("counter", **of))
+            assert error.limit == 0 and "stale=keep" in error.hint
+        assert not seen and "maximum" not in str(slow.get("counter").schema)
+        slow.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        error = assert_raises(LimitExceeded, lambda: slow.update("counter", migrate=_seeing(seen)))
+        assert not seen and "another call" in error.hint
+        Memory(store).definitions.update("counter", migrate=_seeing(seen))
+        assert (len(seen), slow.stale("counter").count) == (2, 0)
+        # Nothing is left to do, so nothing takes too long.
+        slow.update("counter", migrate=_seeing(seen))
+
+    def test_a_repair_keeps_what_was_migrated_in_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        memory = Memory(store)
+        _count(memory, ada=6, bob=7, cy=8)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        moments = iter((0.0, 1.0, 2.0))
+        monkeypatch.setattr("memoranda.api.tenant.monotonic", lambda: next(moments, 1_000.0))
+        error = assert_raises(LimitExceeded, lambda: memory.definitions.update("counter", migrate=lower))
+        assert "is kept" in error.hint
+        assert [one.scope for one in memory.definitions.stale("counter").records] == ["user:cy"]
 
     def test_who_may_not_read_records_learns_how_many_and_not_which(self, memory: Memory) -> None:
         _count(memory, ada=1, bob=7)
