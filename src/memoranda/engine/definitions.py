@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -41,7 +41,7 @@ from memoranda.model.definition import (
     is_slug,
     name_key,
 )
-from memoranda.model.effect import Demand, ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.limits import Limits
@@ -203,11 +203,39 @@ class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_defin
         return self._demands_at(dict.fromkeys((slug, self.slug if is_slug(self.slug) else slug)))
 
 
-def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> Iterator[Demand]:
-    """Yield what a change needs, by the slug that rules name a definition by."""
+def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> list[Demand]:
+    """Return what a change needs, by the slug that rules name a definition by."""
+    return _touch_named(rows, effect, call, (effect.definition,), effect.demands_on)
+
+
+def _touch_named(
+    rows: Reader,
+    effect: UpdateDefinition | DeleteDefinition,
+    call: Call,
+    names: Iterable[str],
+    demands_on: Callable[[str], Iterable[Demand]],
+) -> list[Demand]:
+    """Return what an effect needs for definitions, named by slug or id.
+
+    A definition that the caller may neither read nor change gets the answer of an unknown one: its slug is not said.
+    """
     known = rows.scan(Definition, effect.scope.tenant)
-    slugs = [one.slug for one in known if _is_called(one, effect.definition)]
-    return effect.demands_on(slugs[0]) if slugs else effect.demands()
+    found: list[Demand] = []
+    for name in map(str, names):
+        slug = next((one.slug for one in known if _is_called(one, name)), name)
+        needed = list(demands_on(slug))
+        is_secret = slug != name and not _may_read(rows, effect, slug, call)
+        if is_secret and not all(call.may(rows, demand) for demand in needed):
+            asked = list(demands_on(name))
+            if all(call.may(rows, demand) for demand in asked):
+                raise _unknown_error([name])
+            found += asked
+        found += needed
+    return found
+
+
+def _may_read(rows: Reader, effect: Effect, slug: str, call: Call) -> bool:
+    return call.may(rows, (ReadDefinitions.capability, effect.reach, slug))
 
 
 def _compile_schema(store: Store, effect: CreateDefinition, found: Any, call: Call) -> Call:
@@ -264,7 +292,7 @@ def create_definition(
         created_at=call.now,
         updated_at=call.now,
     )
-    _check_unique(rows, definition, old=None, exact_name=exact_name)
+    _check_unique(rows, definition, effect, call, exact_name=exact_name)
     return Outcome(definition, (_keep(rows, definition, "create_definition"),))
 
 
@@ -277,7 +305,7 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
     """
     old = find_definition(rows, effect.scope.tenant, effect.definition)
     new = _change(old, effect, call)
-    _check_unique(rows, new, old=old)
+    _check_unique(rows, new, effect, call, old=old)
     notes: list[Note] = []
     if effect.migrated or (effect.stale == "refuse" and _may_break(old, new)):
         comparison: Comparison | None = call.found
@@ -549,7 +577,7 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
     new = old
     if effect.change is not None:
         new = _change(old, effect.change, call)
-        store.read(lambda rows: _check_unique(rows, new, old=old))
+        store.read(lambda rows: _check_unique(rows, new, effect, call, old=old))
     comparison = Comparison(old, new, shown=effect.limit, values=effect.values)
     comparison.read_all(store, call.now, after=effect.after, stops=effect.stops)
     check = SchemaCheck(
@@ -571,14 +599,10 @@ class DeleteDefinition(WriteEffect, frozen=True, kw_only=True, tag="delete_defin
     others: tuple[str, ...] = ()
 
 
-def _touch_slugs(rows: Reader, effect: DeleteDefinition, call: Call) -> Iterator[Demand]:
-    """Yield what a deletion needs, by the slugs that rules name definitions by."""
-    named = (effect.definition, *effect.others)
-    slugs = [
-        one.slug for one in rows.scan(Definition, effect.scope.tenant) if any(_is_called(one, name) for name in named)
-    ]
-    for slug in slugs or (None,):
-        yield effect.capability, effect.reach, slug
+def _touch_slugs(rows: Reader, effect: DeleteDefinition, call: Call) -> list[Demand]:
+    """Return what a deletion needs, by the slugs that rules name definitions by."""
+    names = (effect.definition, *effect.others)
+    return _touch_named(rows, effect, call, names, lambda slug: ((effect.capability, effect.reach, slug),))
 
 
 @verb(DeleteDefinition, touches=_touch_slugs)
@@ -663,8 +687,10 @@ def _keep(rows: Transaction, definition: Definition, effect: str) -> Note:
 def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tuple[Note, Note]:
     there = rows.fact(record.scope, slug)
     if there is not None and there.active_at(call.now):
+        is_known = all(call.may(rows, ("memory.read", record.scope, key)) for key in (record.key, slug))
+        where = f"`{record.scope}`" if is_known else "a scope with a record"
         raise AlreadyExists(
-            f"`{record.scope}` already has a fact at {quote(slug)}, so its record cannot be moved there",
+            f"{where} already has a fact at {quote(slug)}, so its record cannot be moved there",
             hint="Delete that fact first, or choose another slug",
         )
     last, stamp = last_used(rows, record.scope, slug)
@@ -682,21 +708,34 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
     return gone, write_fact(rows, moved, encode(record.value))
 
 
-def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None, exact_name: bool = False) -> None:
+def _check_unique(
+    rows: Reader,
+    definition: Definition,
+    effect: Effect,
+    call: Call,
+    *,
+    old: Definition | None = None,
+    exact_name: bool = False,
+) -> None:
     same = str if exact_name else name_key
     for other in rows.scan(Definition, definition.tenant):
         if old is not None and other.id == old.id:
             continue
-        for field in ("id", "slug"):
-            if getattr(other, field) == getattr(definition, field):
-                raise _duplicate_error(other, field)
         # Two names that differ only in case may be older than this rule; both may stay.
         kept = old is not None and name_key(old.name) == name_key(definition.name)
+        equal = [field for field in ("id", "slug") if getattr(other, field) == getattr(definition, field)]
         if same(other.name) == same(definition.name) and not kept:
-            raise _duplicate_error(other, "name")
+            equal.append("name")
+        if equal:
+            shown = other if _may_read(rows, effect, other.slug, call) else None
+            raise _duplicate_error(equal[0], getattr(definition, equal[0]), shown)
 
 
-def _duplicate_error(other: Definition, field: str) -> AlreadyExists:
+def _duplicate_error(field: str, asked: str, other: Definition | None) -> AlreadyExists:
+    """Return the error of a definition like another one, which is named if the caller may read it."""
+    if other is None:
+        message = f"there is already a definition with the {field} {quote(asked)}"
+        return AlreadyExists(message, hint=f"Choose another {field}", field=field)
     return AlreadyExists(
         f"there is already a definition with the {field} {quote(getattr(other, field))}",
         hint=f"Choose another {field}, or update definition `{other.slug}` ({other.id})",

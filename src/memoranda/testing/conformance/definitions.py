@@ -658,11 +658,11 @@ class DefinitionPromises:
             return lower(value)
 
         change: dict[str, Any] = {"schema": AT_MOST_FIVE, "migrate": migrate}
-        check = memory.definitions.update("counter", **change, check=True)
+        check = memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=migrate, check=True)
         assert [one.error is None for one in check.migrations] == [True, False]
         assert (check.count, len(seen)) == (9, 2)
         seen.clear()
-        error = assert_raises(StaleRecords, lambda: memory.definitions.update("counter", **change))
+        error = assert_raises(StaleRecords, memory.definitions.update, "counter", **change)
         assert (error.records[0]["scope"], len(seen)) == ("user:user1", 2) and "time" in str(error)
         # Of those that are kept, each may fail.
         seen.clear()
@@ -675,7 +675,7 @@ class DefinitionPromises:
         slow = Memory(store, limits=Limits(migration_seconds=0)).definitions
         for options in ({}, {"stale": "keep"}, {"check": True}):
             change: dict[str, Any] = {"schema": AT_MOST_FIVE, "migrate": _seeing(seen), **options}
-            error = assert_raises(LimitExceeded, lambda of=change: slow.update("counter", **of))
+            error = assert_raises(LimitExceeded, slow.update, "counter", **change)
             assert error.limit == 0 and "stale=keep" in error.hint
         assert not seen and "maximum" not in str(slow.get("counter").schema)
         slow.update("counter", schema=AT_MOST_FIVE, stale="keep")
@@ -719,9 +719,10 @@ class DefinitionPromises:
         for user, n in (("ada", 1), ("bob", 7)):
             memory.scope(user=user).set("salary", {"n": n})
 
-        def check(actor: Memory, **options: Any) -> SchemaCheck:
-            change: dict[str, Any] = {"slug": "salary", "scope": "global", "schema": AT_MOST_FIVE, "check": True}
-            return actor.definitions.update("kiln", **change, **options)
+        def check(actor: Memory, migrate: Callable[[Any], Any] | None = None) -> SchemaCheck:
+            return actor.definitions.update(
+                "kiln", slug="salary", scope="global", schema=AT_MOST_FIVE, migrate=migrate, check=True
+            )
 
         on_kiln = [Rule("allow", capability, path="kiln") for capability in ("definitions", "memory.read")]
         update, read = (Rule("allow", name, path="salary") for name in ("definitions.write.update", "memory.read"))
@@ -729,8 +730,8 @@ class DefinitionPromises:
         denial = Rule("deny", "definitions.write.update", path="salary")
         for rules in (on_kiln, (*on_kiln, read), (*everywhere, denial)):
             stranger = memory.acting_as("stranger", policy=Policy(rules=tuple(rules)))
-            for options in ({}, {"migrate": lower}):
-                error = assert_raises(Denied, lambda of=stranger, with_=options: check(of, **with_))
+            for migrate in (None, lower):
+                error = assert_raises(Denied, check, stranger, migrate=migrate)
                 assert error.capability == "definitions.write.update"
         # Who may change both, and not read the other, learns how many and not which.
         counter = memory.acting_as("counter", policy=Policy(rules=(*on_kiln, update)))
@@ -750,11 +751,58 @@ class DefinitionPromises:
         assert [one.scope for one in check(reader).records] == ["user:bob"]
         assert [one.after for one in check(reader, migrate=lower).migrations] == [{"n": 2}]
 
+    def test_errors_do_not_name_what_the_caller_may_not_read(self, memory: Memory) -> None:
+        secret = memory.definitions.create(name="Secret Plan", slug="plan", schema=COUNTER)
+        _count(memory, ada=1, bob=2)
+        memory.scope(user="bob").set("tally", 1)
+        hidden = Rule("deny", "definitions.read", path="plan")
+        clerk = memory.acting_as("clerk", policy=Policy(rules=(Rule("allow", "definitions"), hidden)))
+        reader = memory.acting_as("reader", policy=Policy.of(allow=("definitions", "memory.read")))
+
+        def errors_of(handle: Memory) -> list[str]:
+            """Return what is said about a name and about a slug that cannot be used."""
+            found = [
+                assert_raises(
+                    AlreadyExists, lambda: handle.definitions.create(name="secret plan", slug="mine", schema=COUNTER)
+                ),
+                assert_raises(AlreadyExists, lambda: handle.definitions.update("counter", slug="tally")),
+            ]
+            return [f"{error} {error.hint} {error.details}" for error in found]
+
+        of_clerk, of_reader = errors_of(clerk), errors_of(reader)
+        for word, place in (("Secret Plan", 0), (secret.id, 0), ("`plan`", 0), ("bob", 1)):
+            assert word not in of_clerk[place] and word in of_reader[place]
+
+    def test_a_hidden_definition_answers_as_an_unknown_one(self, memory: Memory) -> None:
+        plan = memory.definitions.create(name="Plan", slug="plan", schema=COUNTER)
+        memory.definitions.create(name="Kiln", slug="kiln", schema=COUNTER)
+        other = GIVEN
+        everywhere, on_kiln = Rule("allow", "definitions"), Rule("allow", "definitions", path="kiln")
+        denial = Rule("deny", "definitions", path="plan")
+
+        def answer(handle: Memory, name: str, *, deletes: bool) -> str:
+            try:
+                handle.definitions.delete(name) if deletes else handle.definitions.update(name, ttl=5)
+            except (Denied, NotFound) as error:
+                return f"{type(error)} {error} {error.hint}".replace(name, "NAME")
+            return "done"
+
+        for rules in ((on_kiln,), (everywhere, denial)):
+            handle = memory.acting_as("clerk", policy=Policy(rules=rules))
+            for deletes in (False, True):
+                assert answer(handle, plan.id, deletes=deletes) == answer(handle, other, deletes=deletes) != "done"
+            assert answer(handle, "kiln", deletes=False) == "done"
+        limited = memory.acting_as("clerk", policy=Policy(rules=(on_kiln,)))
+        for deletes in (False, True):
+            assert answer(limited, "plan", deletes=deletes) == answer(limited, "none", deletes=deletes) != "done"
+        assert memory.definitions.get("plan") == plan
+
     def test_a_check_refuses_what_the_change_would_be_refused_for(self, memory: Memory) -> None:
         _count(memory, ada=1)
         memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
         for taken in ({"slug": "profile"}, {"name": "Profile"}):
-            assert_raises(AlreadyExists, lambda of=taken: memory.definitions.update("counter", **of, check=True))
+            change: dict[str, Any] = {**taken, "check": True}
+            assert_raises(AlreadyExists, memory.definitions.update, "counter", **change)
         assert memory.definitions.update("counter", slug="tally", name="Tally", check=True).checked == 1
 
     @requires(Capability.RESTART)
