@@ -55,7 +55,16 @@ from memoranda.store.base import FactQuery, Reader, Store, TenantState, Transact
 _LONGEST_NAME = 255
 
 
-class ReadDefinitions(ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
+class _TenantEffect(Effect, frozen=True, kw_only=True):
+    """An effect on definitions, or on records in any scope: whatever scope it names, it needs the whole tenant."""
+
+    @property
+    def reach(self) -> None:
+        """The whole tenant."""
+        return None
+
+
+class ReadDefinitions(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
     """Read the definitions of a tenant that the caller may read."""
 
     capability: ClassVar[str] = "definitions.read"
@@ -85,7 +94,7 @@ def read_contract(rows: Reader, effect: ReadContract, call: Call) -> Outcome[str
     return Outcome(None if definition is None else definition.id)
 
 
-class ReadRecords(ReadEffect, frozen=True, kw_only=True, tag="read_records"):
+class ReadRecords(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_records"):
     """Read every active record of one definition, in any scope."""
 
     definition: str
@@ -136,7 +145,7 @@ def misfit_of(value: Any, contract: Contract) -> tuple[str, str] | None:
     return None
 
 
-class CreateDefinition(WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
+class CreateDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
     """Create a definition, under a new id or under the one that files already refer to."""
 
     capability: ClassVar[str] = "definitions.write.create"
@@ -164,7 +173,7 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
     payload: msgspec.Raw
 
 
-class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
+class UpdateDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
     """Change the given parts of a definition; records follow a changed slug."""
 
     capability: ClassVar[str] = "definitions.write.update"
@@ -530,7 +539,7 @@ def _race_error(path: str, key: str) -> Conflict:
     )
 
 
-class FindStale(ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
+class FindStale(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
     """Compare the records of a definition with its schema, or with the one that a change would give it."""
 
     key: str
@@ -550,8 +559,7 @@ class FindStale(ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
         """Yield what the change needs, or the right to read the definition, and to read what is listed."""
         reads = self.names_records or self.values
         if self.change is not None:
-            change = msgspec.structs.replace(self.change, scope=self.scope, names_records=reads)
-            yield from change.demands_on(self.key)
+            yield from msgspec.structs.replace(self.change, names_records=reads).demands_on(self.key)
             return
         yield "definitions.read", self.reach, self.key
         if reads:
@@ -591,7 +599,7 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
     return Outcome(FoundStale(check, comparison.facts, contract_of(new)))
 
 
-class DeleteDefinition(WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
+class DeleteDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
     """Delete a definition, `others` with it, and all their records, all or nothing."""
 
     capability: ClassVar[str] = "definitions.write.delete"

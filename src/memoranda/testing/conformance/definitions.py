@@ -11,7 +11,14 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.definitions import Comparison, CreateDefinition, FindStale, ReadContract, UpdateDefinition
+from memoranda.engine.definitions import (
+    Comparison,
+    CreateDefinition,
+    FindStale,
+    ReadContract,
+    ReadRecords,
+    UpdateDefinition,
+)
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Sweep
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
@@ -796,6 +803,17 @@ class DefinitionPromises:
         for deletes in (False, True):
             assert answer(limited, "plan", deletes=deletes) == answer(limited, "none", deletes=deletes) != "done"
         assert memory.definitions.get("plan") == plan
+
+    def test_records_of_any_scope_need_the_right_to_read_them_in_every_scope(self, memory: Memory) -> None:
+        _count(memory, ada=1, bob=7)
+        own = memory.scope(user="ada").scope
+        rules = tuple(Rule("allow", capability, own) for capability in ("memory.read", "definitions"))
+        ada = memory.acting_as("ada", policy=Policy(rules=rules))
+        everyone = memory.acting_as("everyone", policy=Policy.of(allow=("memory.read", "definitions.read")))
+        for effect in (ReadRecords(scope=own, definition="counter"), FindStale(scope=own, key="counter")):
+            assert_raises(Denied, ada.perform, effect)
+            assert everyone.perform(effect)
+        assert ada.at(own).value("counter") == {"n": 1}
 
     def test_a_check_refuses_what_the_change_would_be_refused_for(self, memory: Memory) -> None:
         _count(memory, ada=1)
