@@ -34,6 +34,7 @@ from memoranda.engine.definitions import (
     ReadRecords,
     UpdateDefinition,
     ensure_few_migrated,
+    ensure_small_migration,
     select_definitions,
     slow_migration_error,
     stale_error,
@@ -384,13 +385,18 @@ class Definitions(TenantHandle):
             values=True,
             limit=limit,
             after=after,
-            stops=stops,
+            stops=not show,
+            max_bytes=self._gate.limits.migration_bytes,
         )
         found = self._find(find)
         limits = self._gate.limits
         if not show:
             ensure_few_migrated(len(found.facts), limits)
+        if not show and not stops:
+            ensure_small_migration(found.bytes, limits)
         migrations: builtins.list[Migration] = []
+        migrated: builtins.list[Migrated] = []
+        size = 0
         for fact in found.facts[: _SAMPLES if show else None]:
             if monotonic() >= ends:
                 if stops and migrations:
@@ -398,6 +404,13 @@ class Definitions(TenantHandle):
                 raise slow_migration_error(len(migrations), limits, keeps=stops)
             migration, is_too_much = _migration(fact, migrate, found)
             migrations.append(migration)
+            if migration.error is None:
+                payload = encode_checked(migration.after, limits)
+                migrated.append(Migrated(path=migration.scope, expect=fact.version, payload=msgspec.Raw(payload)))
+                size += len(payload)
+            if stops and size > limits.migration_bytes:
+                break
+            ensure_small_migration(size, limits)
             # What takes too long for one record does so for the next; only those that are kept may fail one by one.
             if is_too_much and (show or effect.stale == "refuse"):
                 break
@@ -405,11 +418,6 @@ class Definitions(TenantHandle):
         if failed and effect.stale == "refuse" and not show:
             errors = [_with_error(one, failed[one.scope]) for one in found.check.records if one.scope in failed]
             raise stale_error(found.check.slug, len(errors), errors[:SHOWN_RECORDS])
-        migrated = [
-            Migrated(path=one.scope, expect=fact.version, payload=msgspec.Raw(encode_checked(one.after, limits)))
-            for one, fact in zip(migrations, found.facts, strict=False)
-            if one.error is None
-        ]
         return _Migrating(found.check, migrations, tuple(migrated))
 
     def _find(self, effect: FindStale) -> FoundStale:

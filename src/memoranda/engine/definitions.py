@@ -13,7 +13,7 @@ import msgspec
 
 from memoranda.engine.embedding import Stale
 from memoranda.engine.facts import last_used, remove_fact, write_fact
-from memoranda.engine.pages import read_portions
+from memoranda.engine.pages import content_bytes, read_portions
 from memoranda.engine.schema_graph import UNBOUNDED
 from memoranda.engine.schemas import Contract, contract_of, prepare_schema
 from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
@@ -374,7 +374,15 @@ def _is_record(fact: Fact, definition: Definition, now: datetime) -> bool:
 class Comparison:
     """The records of a definition, compared with the schema that it has or is to get."""
 
-    def __init__(self, old: Definition, new: Definition, *, shown: int = SHOWN_RECORDS, values: bool = False) -> None:
+    def __init__(
+        self,
+        old: Definition,
+        new: Definition,
+        *,
+        shown: int = SHOWN_RECORDS,
+        values: bool = False,
+        max_bytes: int | None = None,
+    ) -> None:
         """Compare nothing yet; list as many records as `shown`, with their values if asked for."""
         self.old, self.new = old, new
         # Records follow a changed slug; where the scope changes, others become records.
@@ -385,6 +393,9 @@ class Comparison:
         """By the path of the scope: whether the record does not fit the old schema either."""
         self.shown: dict[str, StaleRecord] = {}
         self.facts: list[Fact] = []
+        self.bytes = 0
+        """Of the values of `facts`."""
+        self._max_bytes = max_bytes
         self._most, self._values = shown, values
         self._contract, self._before = contract_of(new), contract_of(old)
         self._payloads: dict[bytes, bytes] = {}
@@ -407,11 +418,15 @@ class Comparison:
                 if _is_record(fact, self.new, now):
                     self.checked += 1
                     self.add(fact.scope.path, fact)
-                    if stops and len(self.shown) == self._most:
+                    if stops and (len(self.shown) == self._most or self._has_enough_bytes):
                         return
             if len(facts) < _PORTION:
                 return
             last = facts[-1].scope.path
+
+    @property
+    def _has_enough_bytes(self) -> bool:
+        return self._max_bytes is not None and self.bytes > self._max_bytes
 
     def add(self, path: str, fact: Fact | None) -> None:
         """Compare one record; None for one that is gone."""
@@ -429,6 +444,7 @@ class Comparison:
             )
             if self._values:
                 self.facts.append(fact)
+                self.bytes += content_bytes(fact.value)
 
     def paths_written_after(self, rows: Reader, position: int, limit: int | None) -> set[str]:
         """Return the scopes whose record was written after a position of the ledger."""
@@ -492,14 +508,28 @@ class Comparison:
         raise stale_error(self.old.slug, len(broken), shown if effect.names_records else ())
 
 
+_IN_PORTIONS = "Change the schema with stale=keep, then migrate its records without a schema, in portions"
+
+
 def ensure_few_migrated(records: int, limits: Limits) -> None:
     """Refuse to migrate too many records in one transaction."""
     if records > limits.migration:
         raise LimitExceeded(
             f"{records:,} records would be migrated at once, the limit is {limits.migration:,}",
-            hint="Change the schema with stale=keep, then migrate its records without a schema, in portions",
+            hint=_IN_PORTIONS,
             limit=limits.migration,
             actual=records,
+        )
+
+
+def ensure_small_migration(size: int, limits: Limits) -> None:
+    """Refuse to migrate values that are too large together."""
+    if size > limits.migration_bytes:
+        raise LimitExceeded(
+            f"{size:,} bytes of records would be migrated at once, the limit is {limits.migration_bytes:,}",
+            hint=_IN_PORTIONS,
+            limit=limits.migration_bytes,
+            actual=size,
         )
 
 
@@ -554,6 +584,8 @@ class FindStale(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="find_
     limit: int = SHOWN_RECORDS
     stops: bool = False
     """Whether to stop at the last record that is listed, rather than count the others."""
+    max_bytes: int | None = None
+    """Bytes of the returned records at which to stop too; the one that exceeds them is returned."""
 
     def demands(self) -> Iterator[Demand]:
         """Yield what the change needs, or the right to read the definition, and to read what is listed."""
@@ -571,6 +603,8 @@ class FoundStale(msgspec.Struct, frozen=True):
 
     check: SchemaCheck
     facts: list[Fact]
+    bytes: int
+    """Of the values of these records."""
     contract: Contract
     """Validates what a migration makes of a record."""
 
@@ -586,7 +620,7 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
     if effect.change is not None:
         new = _change(old, effect.change, call)
         store.read(lambda rows: _check_unique(rows, new, effect, call, old=old))
-    comparison = Comparison(old, new, shown=effect.limit, values=effect.values)
+    comparison = Comparison(old, new, shown=effect.limit, values=effect.values, max_bytes=effect.max_bytes)
     comparison.read_all(store, call.now, after=effect.after, stops=effect.stops)
     check = SchemaCheck(
         definition=old.id,
@@ -596,7 +630,7 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
         already=sum(comparison.stale.values()),
         records=tuple(comparison.shown.values()) if effect.names_records else (),
     )
-    return Outcome(FoundStale(check, comparison.facts, contract_of(new)))
+    return Outcome(FoundStale(check, comparison.facts, comparison.bytes, contract_of(new)))
 
 
 class DeleteDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):

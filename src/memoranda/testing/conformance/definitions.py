@@ -693,6 +693,22 @@ class DefinitionPromises:
         # Nothing is left to do, so nothing takes too long.
         slow.update("counter", migrate=_seeing(seen))
 
+    def test_a_migration_reads_and_makes_a_limited_number_of_bytes_at_once(self, store: Store) -> None:
+        # A value takes 7 bytes, and 8 with a sign: the first limit is for what is read, the second for what is made.
+        def sink(value: Any) -> Any:
+            return {"n": value["n"] - 10}
+
+        for place, (limit, make) in enumerate(((20, lower), (21, sink))):
+            memory = Memory(store, limits=Limits(migration_bytes=limit), tenant=f"t{place}")
+            _count(memory, ada=6, bob=7, cy=8)
+            error = assert_raises(
+                LimitExceeded, memory.definitions.update, "counter", schema=AT_MOST_FIVE, migrate=make
+            )
+            assert error.limit == limit < error.actual
+            memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+            memory.definitions.update("counter", migrate=make)
+            assert memory.definitions.stale("counter").count == 0
+
     def test_a_repair_keeps_what_was_migrated_in_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         memory = Memory(store)
         _count(memory, ada=6, bob=7, cy=8)
