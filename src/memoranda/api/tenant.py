@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from datetime import datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import msgspec
@@ -33,10 +34,12 @@ from memoranda.engine.definitions import (
     ReadRecords,
     UpdateDefinition,
     ensure_few_migrated,
+    ensure_small_migration,
     select_definitions,
+    slow_migration_error,
     stale_error,
 )
-from memoranda.errors import Conflict, Corrupt, Hint, MemorandaError, NotFound, UsageError
+from memoranda.errors import Conflict, Corrupt, Hint, LimitExceeded, MemorandaError, NotFound, UsageError
 from memoranda.governance.approvals import Decide, Decided, ReadApprovals
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.ledger import ReadLedger, VerifyLedger
@@ -306,9 +309,10 @@ class Definitions(TenantHandle):
             changes = any(part is not None for part in parts) or effect.clear_ttl
             return self._perform(effect) if changes else self.get(effect.definition)
 
+        ends = self._end_of_migration()
+
         def change() -> Definition:
-            migrated = self._migrate(effect, migrate, self._gate.limits.migration + 1).migrated
-            ensure_few_migrated(len(migrated), self._gate.limits)
+            migrated = self._migrate(effect, migrate, self._gate.limits.migration + 1, ends).migrated
             return self._perform(msgspec.structs.replace(effect, migrated=migrated))
 
         return _again_if_changed(change)
@@ -331,8 +335,8 @@ class Definitions(TenantHandle):
 
     def _check(self, effect: UpdateDefinition, migrate: Migrate | None) -> SchemaCheck:
         if migrate is not None:
-            done = self._migrate(effect, migrate, self._gate.limits.migration, show=True)
-            return msgspec.structs.replace(done.check, migrations=tuple(done.migrations[:_SAMPLES]))
+            done = self._migrate(effect, migrate, SHOWN_RECORDS, self._end_of_migration(), show=True)
+            return msgspec.structs.replace(done.check, migrations=tuple(done.migrations))
         find = FindStale(scope=self._shared, key=self.get(effect.definition).slug, change=effect)
         return self._find(find if self._allows(find) else msgspec.structs.replace(find, names_records=False)).check
 
@@ -340,30 +344,40 @@ class Definitions(TenantHandle):
         """Migrate the records that do not fit the present schema, a portion at a time."""
         after = ""
         portion = min(_MIGRATION_PORTION, self._gate.limits.migration)
+        ends = self._end_of_migration()
 
-        def repair() -> SchemaCheck:
-            done = self._migrate(effect, migrate, portion, after=after, stops=True)
+        def repair() -> Sequence[Migration]:
+            done = self._migrate(effect, migrate, portion, ends, after=after, stops=True)
             if done.migrated:
                 repaired = UpdateDefinition(
                     scope=self._shared, definition=effect.definition, stale="keep", migrated=done.migrated
                 )
                 self._perform(repaired)
-            return done.check
+            return done.migrations
 
-        while records := _again_if_changed(repair).records:
-            after = records[-1].scope
+        while migrations := _again_if_changed(repair):
+            after = migrations[-1].scope
+
+    def _end_of_migration(self) -> float:
+        """Return when a migration that begins now has taken too long; trying again does not begin anew."""
+        return monotonic() + self._gate.limits.migration_seconds
 
     def _migrate(
         self,
         effect: UpdateDefinition,
         migrate: Migrate,
         limit: int,
+        ends: float,
         *,
         after: str = "",
         stops: bool = False,
         show: bool = False,
     ) -> _Migrating:
-        """Return the new values of records that would not fit; raise StaleRecords if some have none, unless kept."""
+        """Return the new values of records that would not fit; raise StaleRecords if some have none, unless kept.
+
+        With `show`, only of the first ones. Where portions are written one by one, as with `stops`, the last one may
+        be shorter: what was done in time is kept.
+        """
         find = FindStale(
             scope=self._shared,
             key=self.get(effect.definition).slug,
@@ -371,20 +385,39 @@ class Definitions(TenantHandle):
             values=True,
             limit=limit,
             after=after,
-            stops=stops,
+            stops=not show,
+            max_bytes=self._gate.limits.migration_bytes,
         )
         found = self._find(find)
-        migrations = [_migration(fact, migrate, found) for fact in found.facts]
+        limits = self._gate.limits
+        if not show:
+            ensure_few_migrated(len(found.facts), limits)
+        if not show and not stops:
+            ensure_small_migration(found.bytes, limits)
+        migrations: builtins.list[Migration] = []
+        migrated: builtins.list[Migrated] = []
+        size = 0
+        for fact in found.facts[: _SAMPLES if show else None]:
+            if monotonic() >= ends:
+                if stops and migrations:
+                    break
+                raise slow_migration_error(len(migrations), limits, keeps=stops)
+            migration, is_too_much = _migration(fact, migrate, found)
+            migrations.append(migration)
+            if migration.error is None:
+                payload = encode_checked(migration.after, limits)
+                migrated.append(Migrated(path=migration.scope, expect=fact.version, payload=msgspec.Raw(payload)))
+                size += len(payload)
+            if stops and size > limits.migration_bytes:
+                break
+            ensure_small_migration(size, limits)
+            # What takes too long for one record does so for the next; only those that are kept may fail one by one.
+            if is_too_much and (show or effect.stale == "refuse"):
+                break
         failed = {one.scope: one.error for one in migrations if one.error is not None}
         if failed and effect.stale == "refuse" and not show:
             errors = [_with_error(one, failed[one.scope]) for one in found.check.records if one.scope in failed]
             raise stale_error(found.check.slug, len(errors), errors[:SHOWN_RECORDS])
-        limits = self._gate.limits
-        migrated = [
-            Migrated(path=one.scope, expect=fact.version, payload=msgspec.Raw(encode_checked(one.after, limits)))
-            for one, fact in zip(migrations, found.facts, strict=True)
-            if one.error is None
-        ]
         return _Migrating(found.check, migrations, tuple(migrated))
 
     def _find(self, effect: FindStale) -> FoundStale:
@@ -451,13 +484,16 @@ def _again_if_changed(attempt: Callable[[], T]) -> T:
     raise AssertionError  # the last attempt returns or raises
 
 
-def _migration(fact: Fact, migrate: Migrate, found: FoundStale) -> Migration:
-    """Return what a migration makes of one record; its failures belong to the record, not to the call."""
+def _migration(fact: Fact, migrate: Migrate, found: FoundStale) -> tuple[Migration, bool]:
+    """Return what a migration makes of one record, and whether a limit ended it.
+
+    Its failures belong to the record, not to the call.
+    """
     place = {"scope": fact.scope.path, "key": fact.key, "before": fact.value}
     try:
-        return Migration(**place, after=found.contract.accept(migrate(deepcopy(fact.value))))
+        return Migration(**place, after=found.contract.accept(migrate(deepcopy(fact.value)))), False
     except MemorandaError as error:
-        return Migration(**place, error=error.message)
+        return Migration(**place, error=error.message), isinstance(error, LimitExceeded)
 
 
 def _with_error(record: StaleRecord, error: str | None) -> StaleRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ import msgspec
 
 from memoranda.engine.embedding import Stale
 from memoranda.engine.facts import last_used, remove_fact, write_fact
-from memoranda.engine.pages import read_portions
+from memoranda.engine.pages import content_bytes, read_portions
 from memoranda.engine.schema_graph import UNBOUNDED
 from memoranda.engine.schemas import Contract, contract_of, prepare_schema
 from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
@@ -41,7 +41,7 @@ from memoranda.model.definition import (
     is_slug,
     name_key,
 )
-from memoranda.model.effect import Demand, ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.limits import Limits
@@ -55,7 +55,16 @@ from memoranda.store.base import FactQuery, Reader, Store, TenantState, Transact
 _LONGEST_NAME = 255
 
 
-class ReadDefinitions(ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
+class _TenantEffect(Effect, frozen=True, kw_only=True):
+    """An effect on definitions, or on records in any scope: whatever scope it names, it needs the whole tenant."""
+
+    @property
+    def reach(self) -> None:
+        """The whole tenant."""
+        return None
+
+
+class ReadDefinitions(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
     """Read the definitions of a tenant that the caller may read."""
 
     capability: ClassVar[str] = "definitions.read"
@@ -85,7 +94,7 @@ def read_contract(rows: Reader, effect: ReadContract, call: Call) -> Outcome[str
     return Outcome(None if definition is None else definition.id)
 
 
-class ReadRecords(ReadEffect, frozen=True, kw_only=True, tag="read_records"):
+class ReadRecords(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_records"):
     """Read every active record of one definition, in any scope."""
 
     definition: str
@@ -136,7 +145,7 @@ def misfit_of(value: Any, contract: Contract) -> tuple[str, str] | None:
     return None
 
 
-class CreateDefinition(WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
+class CreateDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
     """Create a definition, under a new id or under the one that files already refer to."""
 
     capability: ClassVar[str] = "definitions.write.create"
@@ -164,7 +173,7 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
     payload: msgspec.Raw
 
 
-class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
+class UpdateDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
     """Change the given parts of a definition; records follow a changed slug."""
 
     capability: ClassVar[str] = "definitions.write.update"
@@ -199,15 +208,43 @@ class UpdateDefinition(WriteEffect, frozen=True, kw_only=True, tag="update_defin
         return 1 + len(self.migrated), sum(len(bytes(one.payload)) for one in self.migrated)
 
     def demands_on(self, slug: str) -> Iterator[Demand]:
-        """Yield what the change needs for the definition of this slug."""
-        return self._demands_at(dict.fromkeys((slug, self.slug or slug)))
+        """Yield what the change needs for the definition of this slug, and for the slug that it gives."""
+        return self._demands_at(dict.fromkeys((slug, self.slug if is_slug(self.slug) else slug)))
 
 
-def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> Iterator[Demand]:
-    """Yield what a change needs, by the slug that rules name a definition by."""
+def _touch_slug(rows: Reader, effect: UpdateDefinition, call: Call) -> list[Demand]:
+    """Return what a change needs, by the slug that rules name a definition by."""
+    return _touch_named(rows, effect, call, (effect.definition,), effect.demands_on)
+
+
+def _touch_named(
+    rows: Reader,
+    effect: UpdateDefinition | DeleteDefinition,
+    call: Call,
+    names: Iterable[str],
+    demands_on: Callable[[str], Iterable[Demand]],
+) -> list[Demand]:
+    """Return what an effect needs for definitions, named by slug or id.
+
+    A definition that the caller may neither read nor change gets the answer of an unknown one: its slug is not said.
+    """
     known = rows.scan(Definition, effect.scope.tenant)
-    slugs = [one.slug for one in known if _is_called(one, effect.definition)]
-    return effect.demands_on(slugs[0]) if slugs else effect.demands()
+    found: list[Demand] = []
+    for name in map(str, names):
+        slug = next((one.slug for one in known if _is_called(one, name)), name)
+        needed = list(demands_on(slug))
+        is_secret = slug != name and not _may_read(rows, effect, slug, call)
+        if is_secret and not all(call.may(rows, demand) for demand in needed):
+            asked = list(demands_on(name))
+            if all(call.may(rows, demand) for demand in asked):
+                raise _unknown_error([name])
+            found += asked
+        found += needed
+    return found
+
+
+def _may_read(rows: Reader, effect: Effect, slug: str, call: Call) -> bool:
+    return call.may(rows, (ReadDefinitions.capability, effect.reach, slug))
 
 
 def _compile_schema(store: Store, effect: CreateDefinition, found: Any, call: Call) -> Call:
@@ -264,7 +301,7 @@ def create_definition(
         created_at=call.now,
         updated_at=call.now,
     )
-    _check_unique(rows, definition, old=None, exact_name=exact_name)
+    _check_unique(rows, definition, effect, call, exact_name=exact_name)
     return Outcome(definition, (_keep(rows, definition, "create_definition"),))
 
 
@@ -277,7 +314,7 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
     """
     old = find_definition(rows, effect.scope.tenant, effect.definition)
     new = _change(old, effect, call)
-    _check_unique(rows, new, old=old)
+    _check_unique(rows, new, effect, call, old=old)
     notes: list[Note] = []
     if effect.migrated or (effect.stale == "refuse" and _may_break(old, new)):
         comparison: Comparison | None = call.found
@@ -337,7 +374,15 @@ def _is_record(fact: Fact, definition: Definition, now: datetime) -> bool:
 class Comparison:
     """The records of a definition, compared with the schema that it has or is to get."""
 
-    def __init__(self, old: Definition, new: Definition, *, shown: int = SHOWN_RECORDS, values: bool = False) -> None:
+    def __init__(
+        self,
+        old: Definition,
+        new: Definition,
+        *,
+        shown: int = SHOWN_RECORDS,
+        values: bool = False,
+        max_bytes: int | None = None,
+    ) -> None:
         """Compare nothing yet; list as many records as `shown`, with their values if asked for."""
         self.old, self.new = old, new
         # Records follow a changed slug; where the scope changes, others become records.
@@ -348,6 +393,9 @@ class Comparison:
         """By the path of the scope: whether the record does not fit the old schema either."""
         self.shown: dict[str, StaleRecord] = {}
         self.facts: list[Fact] = []
+        self.bytes = 0
+        """Of the values of `facts`."""
+        self._max_bytes = max_bytes
         self._most, self._values = shown, values
         self._contract, self._before = contract_of(new), contract_of(old)
         self._payloads: dict[bytes, bytes] = {}
@@ -370,11 +418,15 @@ class Comparison:
                 if _is_record(fact, self.new, now):
                     self.checked += 1
                     self.add(fact.scope.path, fact)
-                    if stops and len(self.shown) == self._most:
+                    if stops and (len(self.shown) == self._most or self._has_enough_bytes):
                         return
             if len(facts) < _PORTION:
                 return
             last = facts[-1].scope.path
+
+    @property
+    def _has_enough_bytes(self) -> bool:
+        return self._max_bytes is not None and self.bytes > self._max_bytes
 
     def add(self, path: str, fact: Fact | None) -> None:
         """Compare one record; None for one that is gone."""
@@ -392,6 +444,7 @@ class Comparison:
             )
             if self._values:
                 self.facts.append(fact)
+                self.bytes += content_bytes(fact.value)
 
     def paths_written_after(self, rows: Reader, position: int, limit: int | None) -> set[str]:
         """Return the scopes whose record was written after a position of the ledger."""
@@ -455,15 +508,41 @@ class Comparison:
         raise stale_error(self.old.slug, len(broken), shown if effect.names_records else ())
 
 
+_IN_PORTIONS = "Change the schema with stale=keep, then migrate its records without a schema, in portions"
+
+
 def ensure_few_migrated(records: int, limits: Limits) -> None:
     """Refuse to migrate too many records in one transaction."""
     if records > limits.migration:
         raise LimitExceeded(
             f"{records:,} records would be migrated at once, the limit is {limits.migration:,}",
-            hint="Change the schema with stale=keep, then migrate its records without a schema, in portions",
+            hint=_IN_PORTIONS,
             limit=limits.migration,
             actual=records,
         )
+
+
+def ensure_small_migration(size: int, limits: Limits) -> None:
+    """Refuse to migrate values that are too large together."""
+    if size > limits.migration_bytes:
+        raise LimitExceeded(
+            f"{size:,} bytes of records would be migrated at once, the limit is {limits.migration_bytes:,}",
+            hint=_IN_PORTIONS,
+            limit=limits.migration_bytes,
+            actual=size,
+        )
+
+
+def slow_migration_error(done: int, limits: Limits, *, keeps: bool) -> LimitExceeded:
+    """Return the error of a migration that takes too long, after this many records; `keeps` if they are written."""
+    again = "Migrate the others with another call; what is migrated is kept"
+    apart = "Change the schema with stale=keep, then migrate its records without a schema, which keeps what is done"
+    return LimitExceeded(
+        f"migrating takes longer than {limits.migration_seconds:g} seconds; {done:,} records were done by then",
+        hint=f"{again if keeps else apart}; or make the migration do less",
+        limit=limits.migration_seconds,
+        done=done,
+    )
 
 
 def stale_error(slug: str, count: int, records: Sequence[StaleRecord]) -> StaleRecords:
@@ -490,7 +569,7 @@ def _race_error(path: str, key: str) -> Conflict:
     )
 
 
-class FindStale(ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
+class FindStale(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
     """Compare the records of a definition with its schema, or with the one that a change would give it."""
 
     key: str
@@ -505,11 +584,17 @@ class FindStale(ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
     limit: int = SHOWN_RECORDS
     stops: bool = False
     """Whether to stop at the last record that is listed, rather than count the others."""
+    max_bytes: int | None = None
+    """Bytes of the returned records at which to stop too; the one that exceeds them is returned."""
 
     def demands(self) -> Iterator[Demand]:
-        """Yield the right to change the definition, or to read it, and to read what is listed."""
-        yield "definitions.read" if self.change is None else UpdateDefinition.capability, self.reach, self.key
-        if self.names_records:
+        """Yield what the change needs, or the right to read the definition, and to read what is listed."""
+        reads = self.names_records or self.values
+        if self.change is not None:
+            yield from msgspec.structs.replace(self.change, names_records=reads).demands_on(self.key)
+            return
+        yield "definitions.read", self.reach, self.key
+        if reads:
             yield "memory.read", self.reach, self.key
 
 
@@ -518,6 +603,8 @@ class FoundStale(msgspec.Struct, frozen=True):
 
     check: SchemaCheck
     facts: list[Fact]
+    bytes: int
+    """Of the values of these records."""
     contract: Contract
     """Validates what a migration makes of a record."""
 
@@ -527,8 +614,13 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
     """Read the records in portions, and compare them while nothing is held."""
     tenant = effect.scope.tenant
     old = store.read(lambda rows: find_definition(rows, tenant, effect.key))
-    new = old if effect.change is None else _change(old, effect.change, call)
-    comparison = Comparison(old, new, shown=effect.limit, values=effect.values)
+    if old.slug != effect.key:
+        raise _unknown_error([effect.key])  # by its id: the rights were asked for at another place
+    new = old
+    if effect.change is not None:
+        new = _change(old, effect.change, call)
+        store.read(lambda rows: _check_unique(rows, new, effect, call, old=old))
+    comparison = Comparison(old, new, shown=effect.limit, values=effect.values, max_bytes=effect.max_bytes)
     comparison.read_all(store, call.now, after=effect.after, stops=effect.stops)
     check = SchemaCheck(
         definition=old.id,
@@ -538,10 +630,10 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
         already=sum(comparison.stale.values()),
         records=tuple(comparison.shown.values()) if effect.names_records else (),
     )
-    return Outcome(FoundStale(check, comparison.facts, contract_of(new)))
+    return Outcome(FoundStale(check, comparison.facts, comparison.bytes, contract_of(new)))
 
 
-class DeleteDefinition(WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
+class DeleteDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
     """Delete a definition, `others` with it, and all their records, all or nothing."""
 
     capability: ClassVar[str] = "definitions.write.delete"
@@ -549,14 +641,10 @@ class DeleteDefinition(WriteEffect, frozen=True, kw_only=True, tag="delete_defin
     others: tuple[str, ...] = ()
 
 
-def _touch_slugs(rows: Reader, effect: DeleteDefinition, call: Call) -> Iterator[Demand]:
-    """Yield what a deletion needs, by the slugs that rules name definitions by."""
-    named = (effect.definition, *effect.others)
-    slugs = [
-        one.slug for one in rows.scan(Definition, effect.scope.tenant) if any(_is_called(one, name) for name in named)
-    ]
-    for slug in slugs or (None,):
-        yield effect.capability, effect.reach, slug
+def _touch_slugs(rows: Reader, effect: DeleteDefinition, call: Call) -> list[Demand]:
+    """Return what a deletion needs, by the slugs that rules name definitions by."""
+    names = (effect.definition, *effect.others)
+    return _touch_named(rows, effect, call, names, lambda slug: ((effect.capability, effect.reach, slug),))
 
 
 @verb(DeleteDefinition, touches=_touch_slugs)
@@ -596,13 +684,17 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
         else:
             found[one.id] = one
     if missing:
-        raise NotFound(
-            f"unknown definition {', '.join(map(quote, missing))}",
-            hint=Hint("list", "definitions"),
-            value=missing[0],
-            missing=missing,
-        )
+        raise _unknown_error(missing)
     return list(found.values())
+
+
+def _unknown_error(missing: list[str]) -> NotFound:
+    return NotFound(
+        f"unknown definition {', '.join(map(quote, missing))}",
+        hint=Hint("list", "definitions"),
+        value=missing[0],
+        missing=missing,
+    )
 
 
 def _is_called(definition: Definition, name: str) -> bool:
@@ -637,8 +729,10 @@ def _keep(rows: Transaction, definition: Definition, effect: str) -> Note:
 def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tuple[Note, Note]:
     there = rows.fact(record.scope, slug)
     if there is not None and there.active_at(call.now):
+        is_known = all(call.may(rows, ("memory.read", record.scope, key)) for key in (record.key, slug))
+        where = f"`{record.scope}`" if is_known else "a scope with a record"
         raise AlreadyExists(
-            f"`{record.scope}` already has a fact at {quote(slug)}, so its record cannot be moved there",
+            f"{where} already has a fact at {quote(slug)}, so its record cannot be moved there",
             hint="Delete that fact first, or choose another slug",
         )
     last, stamp = last_used(rows, record.scope, slug)
@@ -656,21 +750,34 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
     return gone, write_fact(rows, moved, encode(record.value))
 
 
-def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None, exact_name: bool = False) -> None:
+def _check_unique(
+    rows: Reader,
+    definition: Definition,
+    effect: Effect,
+    call: Call,
+    *,
+    old: Definition | None = None,
+    exact_name: bool = False,
+) -> None:
     same = str if exact_name else name_key
     for other in rows.scan(Definition, definition.tenant):
         if old is not None and other.id == old.id:
             continue
-        for field in ("id", "slug"):
-            if getattr(other, field) == getattr(definition, field):
-                raise _duplicate_error(other, field)
         # Two names that differ only in case may be older than this rule; both may stay.
         kept = old is not None and name_key(old.name) == name_key(definition.name)
+        equal = [field for field in ("id", "slug") if getattr(other, field) == getattr(definition, field)]
         if same(other.name) == same(definition.name) and not kept:
-            raise _duplicate_error(other, "name")
+            equal.append("name")
+        if equal:
+            shown = other if _may_read(rows, effect, other.slug, call) else None
+            raise _duplicate_error(equal[0], getattr(definition, equal[0]), shown)
 
 
-def _duplicate_error(other: Definition, field: str) -> AlreadyExists:
+def _duplicate_error(field: str, asked: str, other: Definition | None) -> AlreadyExists:
+    """Return the error of a definition like another one, which is named if the caller may read it."""
+    if other is None:
+        message = f"there is already a definition with the {field} {quote(asked)}"
+        return AlreadyExists(message, hint=f"Choose another {field}", field=field)
     return AlreadyExists(
         f"there is already a definition with the {field} {quote(getattr(other, field))}",
         hint=f"Choose another {field}, or update definition `{other.slug}` ({other.id})",

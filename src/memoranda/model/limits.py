@@ -40,6 +40,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one definition's schema."""
     migration: int = 10_000
     """Records that are migrated together with a change of their schema, in one transaction."""
+    migration_bytes: int = 268_435_456
+    """Bytes of their values as JSON, before or after."""
+    migration_seconds: float = 30
+    """Time that one call may take to make the new values of records."""
     import_bytes: int = 1_073_741_824
     """Bytes of one import."""
 

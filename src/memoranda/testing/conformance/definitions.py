@@ -11,7 +11,14 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.definitions import Comparison, CreateDefinition, ReadContract, UpdateDefinition
+from memoranda.engine.definitions import (
+    Comparison,
+    CreateDefinition,
+    FindStale,
+    ReadContract,
+    ReadRecords,
+    UpdateDefinition,
+)
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Sweep
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
@@ -32,10 +39,10 @@ from memoranda.errors import (
 )
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import SystemIds
-from memoranda.model.definition import Definition
+from memoranda.model.definition import Definition, SchemaCheck
 from memoranda.model.fact import Fact
 from memoranda.model.limits import Limits
-from memoranda.model.policy import Policy
+from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Store
@@ -70,6 +77,16 @@ def lower(value: Any) -> Any:
 def divide(value: Any) -> Any:
     """Migrate a record of `counter` that `lower` leaves too large."""
     return {"n": value["n"] // 5}
+
+
+def _seeing(seen: list[Any]) -> Callable[[Any], Any]:
+    """Return `lower`, which adds each value that it is given to a list."""
+
+    def migrate(value: Any) -> Any:
+        seen.append(value)
+        return lower(value)
+
+    return migrate
 
 
 GIVEN = "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48"
@@ -629,6 +646,79 @@ class DefinitionPromises:
         memory.definitions.update("counter", migrate=lower)
         assert [one.value["n"] for one in memory.definitions.records("counter")] == [1, 2, 3]
 
+    def test_a_check_migrates_only_the_records_that_it_shows(self, memory: Memory) -> None:
+        _count(memory, **{f"user{n}": 6 for n in range(9)})
+        seen: list[Any] = []
+        check = memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=_seeing(seen), check=True)
+        assert (check.count, len(check.records), len(check.migrations), len(seen)) == (9, 9, 5, 5)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=_seeing(seen))
+        assert len(seen) == 5 + 9
+
+    def test_a_migration_stops_at_the_first_record_that_takes_too_much(self, memory: Memory) -> None:
+        _count(memory, **{f"user{n}": 6 for n in range(9)})
+        seen: list[Any] = []
+
+        def migrate(value: Any) -> Any:
+            seen.append(value)
+            if len(seen) == 2:
+                raise LimitExceeded("time is larger than the limit of 2", limit=2)
+            return lower(value)
+
+        change: dict[str, Any] = {"schema": AT_MOST_FIVE, "migrate": migrate}
+        check = memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=migrate, check=True)
+        assert [one.error is None for one in check.migrations] == [True, False]
+        assert (check.count, len(seen)) == (9, 2)
+        seen.clear()
+        error = assert_raises(StaleRecords, memory.definitions.update, "counter", **change)
+        assert (error.records[0]["scope"], len(seen)) == ("user:user1", 2) and "time" in str(error)
+        # Of those that are kept, each may fail.
+        seen.clear()
+        memory.definitions.update("counter", **change, stale="keep")
+        assert (memory.definitions.stale("counter").count, len(seen)) == (1, 9)
+
+    def test_a_migration_has_one_time_limit_for_all_its_records(self, store: Store) -> None:
+        _count(Memory(store), ada=6, bob=7)
+        seen: list[Any] = []
+        slow = Memory(store, limits=Limits(migration_seconds=0)).definitions
+        for options in ({}, {"stale": "keep"}, {"check": True}):
+            change: dict[str, Any] = {"schema": AT_MOST_FIVE, "migrate": _seeing(seen), **options}
+            error = assert_raises(LimitExceeded, slow.update, "counter", **change)
+            assert error.limit == 0 and "stale=keep" in error.hint
+        assert not seen and "maximum" not in str(slow.get("counter").schema)
+        slow.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        error = assert_raises(LimitExceeded, lambda: slow.update("counter", migrate=_seeing(seen)))
+        assert not seen and "another call" in error.hint
+        Memory(store).definitions.update("counter", migrate=_seeing(seen))
+        assert (len(seen), slow.stale("counter").count) == (2, 0)
+        # Nothing is left to do, so nothing takes too long.
+        slow.update("counter", migrate=_seeing(seen))
+
+    def test_a_migration_reads_and_makes_a_limited_number_of_bytes_at_once(self, store: Store) -> None:
+        # A value takes 7 bytes, and 8 with a sign: the first limit is for what is read, the second for what is made.
+        def sink(value: Any) -> Any:
+            return {"n": value["n"] - 10}
+
+        for place, (limit, make) in enumerate(((20, lower), (21, sink))):
+            memory = Memory(store, limits=Limits(migration_bytes=limit), tenant=f"t{place}")
+            _count(memory, ada=6, bob=7, cy=8)
+            error = assert_raises(
+                LimitExceeded, memory.definitions.update, "counter", schema=AT_MOST_FIVE, migrate=make
+            )
+            assert error.limit == limit < error.actual
+            memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+            memory.definitions.update("counter", migrate=make)
+            assert memory.definitions.stale("counter").count == 0
+
+    def test_a_repair_keeps_what_was_migrated_in_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        memory = Memory(store)
+        _count(memory, ada=6, bob=7, cy=8)
+        memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        moments = iter((0.0, 1.0, 2.0))
+        monkeypatch.setattr("memoranda.api.tenant.monotonic", lambda: next(moments, 1_000.0))
+        error = assert_raises(LimitExceeded, lambda: memory.definitions.update("counter", migrate=lower))
+        assert "is kept" in error.hint
+        assert [one.scope for one in memory.definitions.stale("counter").records] == ["user:cy"]
+
     def test_who_may_not_read_records_learns_how_many_and_not_which(self, memory: Memory) -> None:
         _count(memory, ada=1, bob=7)
         clerk = memory.acting_as("clerk", policy=Policy.of(allow=("definitions",)))
@@ -646,6 +736,108 @@ class DefinitionPromises:
         assert_raises(Denied, lambda: reader.definitions.update("counter", schema=AT_MOST_FIVE, check=True))
         assert (memory.definitions.list(), memory.definitions.records("counter")) == before
         assert clerk.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep").slug == "counter"
+
+    def test_a_check_needs_the_same_rights_for_the_slug_that_a_change_would_give(self, memory: Memory) -> None:
+        memory.definitions.create(name="Kiln", slug="kiln", schema=COUNTER, scope="agent")
+        for user, n in (("ada", 1), ("bob", 7)):
+            memory.scope(user=user).set("salary", {"n": n})
+
+        def check(actor: Memory, migrate: Callable[[Any], Any] | None = None) -> SchemaCheck:
+            return actor.definitions.update(
+                "kiln", slug="salary", scope="global", schema=AT_MOST_FIVE, migrate=migrate, check=True
+            )
+
+        on_kiln = [Rule("allow", capability, path="kiln") for capability in ("definitions", "memory.read")]
+        update, read = (Rule("allow", name, path="salary") for name in ("definitions.write.update", "memory.read"))
+        everywhere = (Rule("allow", "definitions"), Rule("allow", "memory.read"))
+        denial = Rule("deny", "definitions.write.update", path="salary")
+        for rules in (on_kiln, (*on_kiln, read), (*everywhere, denial)):
+            stranger = memory.acting_as("stranger", policy=Policy(rules=tuple(rules)))
+            for migrate in (None, lower):
+                error = assert_raises(Denied, check, stranger, migrate=migrate)
+                assert error.capability == "definitions.write.update"
+        # Who may change both, and not read the other, learns how many and not which.
+        counter = memory.acting_as("counter", policy=Policy(rules=(*on_kiln, update)))
+        assert (check(counter).count, check(counter).records) == (1, ())
+        error = assert_raises(Denied, lambda: check(counter, migrate=lower))
+        assert error.capability == "memory.read"
+        shared = Scope(memory.definitions.get("kiln").tenant)
+        change = UpdateDefinition(scope=shared, definition="kiln", slug="salary", scope_kind="global")
+        find = FindStale(scope=shared, key="kiln", change=change, names_records=False, values=True)
+        assert_raises(Denied, lambda: counter.perform(find))
+        # An id is not a way around a rule, which names a slug.
+        by_id = FindStale(scope=shared, key=memory.definitions.get("kiln").id)
+        closed = Policy(rules=(*everywhere, Rule("deny", "memory.read", path="kiln")))
+        assert_raises(NotFound, lambda: memory.acting_as("closed", policy=closed).perform(by_id))
+        # Who may do both sees both.
+        reader = memory.acting_as("reader", policy=Policy(rules=(*on_kiln, update, read)))
+        assert [one.scope for one in check(reader).records] == ["user:bob"]
+        assert [one.after for one in check(reader, migrate=lower).migrations] == [{"n": 2}]
+
+    def test_errors_do_not_name_what_the_caller_may_not_read(self, memory: Memory) -> None:
+        secret = memory.definitions.create(name="Secret Plan", slug="plan", schema=COUNTER)
+        _count(memory, ada=1, bob=2)
+        memory.scope(user="bob").set("tally", 1)
+        hidden = Rule("deny", "definitions.read", path="plan")
+        clerk = memory.acting_as("clerk", policy=Policy(rules=(Rule("allow", "definitions"), hidden)))
+        reader = memory.acting_as("reader", policy=Policy.of(allow=("definitions", "memory.read")))
+
+        def errors_of(handle: Memory) -> list[str]:
+            """Return what is said about a name and about a slug that cannot be used."""
+            found = [
+                assert_raises(
+                    AlreadyExists, lambda: handle.definitions.create(name="secret plan", slug="mine", schema=COUNTER)
+                ),
+                assert_raises(AlreadyExists, lambda: handle.definitions.update("counter", slug="tally")),
+            ]
+            return [f"{error} {error.hint} {error.details}" for error in found]
+
+        of_clerk, of_reader = errors_of(clerk), errors_of(reader)
+        for word, place in (("Secret Plan", 0), (secret.id, 0), ("`plan`", 0), ("bob", 1)):
+            assert word not in of_clerk[place] and word in of_reader[place]
+
+    def test_a_hidden_definition_answers_as_an_unknown_one(self, memory: Memory) -> None:
+        plan = memory.definitions.create(name="Plan", slug="plan", schema=COUNTER)
+        memory.definitions.create(name="Kiln", slug="kiln", schema=COUNTER)
+        other = GIVEN
+        everywhere, on_kiln = Rule("allow", "definitions"), Rule("allow", "definitions", path="kiln")
+        denial = Rule("deny", "definitions", path="plan")
+
+        def answer(handle: Memory, name: str, *, deletes: bool) -> str:
+            try:
+                handle.definitions.delete(name) if deletes else handle.definitions.update(name, ttl=5)
+            except (Denied, NotFound) as error:
+                return f"{type(error)} {error} {error.hint}".replace(name, "NAME")
+            return "done"
+
+        for rules in ((on_kiln,), (everywhere, denial)):
+            handle = memory.acting_as("clerk", policy=Policy(rules=rules))
+            for deletes in (False, True):
+                assert answer(handle, plan.id, deletes=deletes) == answer(handle, other, deletes=deletes) != "done"
+            assert answer(handle, "kiln", deletes=False) == "done"
+        limited = memory.acting_as("clerk", policy=Policy(rules=(on_kiln,)))
+        for deletes in (False, True):
+            assert answer(limited, "plan", deletes=deletes) == answer(limited, "none", deletes=deletes) != "done"
+        assert memory.definitions.get("plan") == plan
+
+    def test_records_of_any_scope_need_the_right_to_read_them_in_every_scope(self, memory: Memory) -> None:
+        _count(memory, ada=1, bob=7)
+        own = memory.scope(user="ada").scope
+        rules = tuple(Rule("allow", capability, own) for capability in ("memory.read", "definitions"))
+        ada = memory.acting_as("ada", policy=Policy(rules=rules))
+        everyone = memory.acting_as("everyone", policy=Policy.of(allow=("memory.read", "definitions.read")))
+        for effect in (ReadRecords(scope=own, definition="counter"), FindStale(scope=own, key="counter")):
+            assert_raises(Denied, ada.perform, effect)
+            assert everyone.perform(effect)
+        assert ada.at(own).value("counter") == {"n": 1}
+
+    def test_a_check_refuses_what_the_change_would_be_refused_for(self, memory: Memory) -> None:
+        _count(memory, ada=1)
+        memory.definitions.create(name="Profile", slug="profile", schema=PROFILE)
+        for taken in ({"slug": "profile"}, {"name": "Profile"}):
+            change: dict[str, Any] = {**taken, "check": True}
+            assert_raises(AlreadyExists, memory.definitions.update, "counter", **change)
+        assert memory.definitions.update("counter", slug="tally", name="Tally", check=True).checked == 1
 
     @requires(Capability.RESTART)
     def test_definitions_bind_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
