@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from loopback_server import Answer, LoopbackServer
 
 import memoranda
 from memoranda import Policy, Recording
 from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.errors import Denied, NotFound, UsageError
-from memoranda.runs.steps import REDACTED
+from memoranda.runs.redaction import REDACTED
 from memoranda.testing.fakes import FakeClock
 
 WORKFLOW = """
@@ -253,6 +254,67 @@ def test_redacted_fields_are_not_recorded_anywhere(memory):
     assert greet.inputs == {"text": f"Hello {REDACTED}"}
     assert think.messages[1]["text"] == f"Write to {REDACTED}"
     assert "Lovelace" not in json.dumps([one.to_dict() for one in run.step_records])
+
+
+REQUEST = """
+defs:
+  clerk: {kind: model, settings: {provider: openai, model_id: gpt-5-mini}}
+  call:
+    kind: task
+    action: http_request
+    inputs:
+      method: POST
+      url: "=$input.address & '/v1/orders?key=q-4b1f&city=Bern'"
+      headers: {Authorization: Bearer h-9f2ac41d, X-Api-Key: k-77aa31, Cookie: sid=c-51e0; a=b, Accept: text/html}
+      json: {client-secret: s-83bb12, quantity: 3}
+  tell: {kind: task, action: send_text_message, inputs: {text: "='It said ' & $output.call.body.echo"}}
+flow:
+  - do: call
+  - do: tell
+"""
+CREDENTIALS = ("q-4b1f", "h-9f2ac41d", "k-77aa31", "c-51e0", "s-83bb12", "r-40dd19", "t-20ce77", "b-66fe01")
+
+
+@pytest.mark.parametrize("values", ["full", "hashes"])
+def test_credentials_of_a_request_are_not_recorded(memory, values):
+    body = {
+        "echo": "you are h-9f2ac41d with k-77aa31",
+        "access_token": "t-20ce77",
+        "page": "client_secret=b-66fe01&n=7",
+    }
+    headers = {"set-cookie": "sid=r-40dd19; Path=/", "x-rate": "12"}
+    with LoopbackServer(lambda asked: Answer(200, json.dumps(body).encode(), headers)) as server:
+        run = flow(memory, REQUEST, values=values).run({"address": server.address}, owner="ada")
+        assert run.status == "completed" and server.asked[0].headers["x-api-key"] == "k-77aa31"
+    recorded = json.dumps([one.to_dict() for one in run.step_records])
+    assert [one for one in CREDENTIALS if one in recorded] == []
+    if values == "full":
+        call, tell = run.step_records
+        assert call.inputs["url"] == f"{server.address}/v1/orders?…"
+        assert call.inputs["headers"]["Accept"] == "text/html" and call.inputs["json"]["quantity"] == 3
+        assert call.output["headers"]["x-rate"] == "12" and call.output["body"]["page"].endswith("&n=7")
+        assert tell.inputs == {"text": f"It said you are {REDACTED} with {REDACTED}"}
+
+
+def test_the_error_of_a_request_does_not_give_its_credentials(memory):
+    run = flow(memory, REQUEST).run({"address": "ftp://ada:p-31cc90@localhost"}, owner="ada")
+    [call] = run.step_records
+    assert call.status == "failed" and call.inputs["url"] == f"ftp://{REDACTED}@localhost/v1/orders?…"
+    recorded = json.dumps(call.to_dict())
+    assert [one for one in (*CREDENTIALS, "p-31cc90") if one in recorded] == []
+
+
+def test_a_machine_and_a_turn_record_no_credentials_either(memory):
+    recording = Recording(values="full")
+    text = MACHINE.replace("content: input.plant", 'content: "fern, API-Key=k-77aa31, light=low"')
+    machine = memoranda.mashin.load(text, memory=memory, behaviour=memoranda.mashin.Behaviour(recording=recording))
+    kept = machine.run({"plant": "fern"}, user="ada").step_records[0]
+    assert kept.inputs["content"] == f"fern, API-Key={REDACTED}, light=low"
+    agent = memoranda.abl.load(AGENT, memory=memory, behaviour=memoranda.abl.Behaviour(recording=recording))
+    session = agent.start(user="ada")
+    session.say('{"row": 7, "password": "p-31cc90"}')
+    recorded = json.dumps([one.to_dict() for one in session.step_records()])
+    assert "row" in recorded and "p-31cc90" not in recorded
 
 
 def test_step_records_expire_and_are_erased_with_the_owner(memory, clock):
