@@ -244,6 +244,8 @@ class StepLog:
         self._size = 0
         self._left_out = 0
         self._records: dict[int, bytes] = {}
+        self._secrets_known: dict[int, int] = {}
+        """How many texts to redact were known when each step was recorded."""
         self._redaction = Redaction(recording.redact)
         self.clock = clock
         self.numbers = count(last + 1)
@@ -291,6 +293,7 @@ class StepLog:
         payload = encode(record)
         self._size += len(payload)
         self._records[step.number] = payload
+        self._secrets_known[step.number] = self._redaction.count
 
     def _add_values(self, record: dict[str, Any], step: OpenStep, truncated: list[str]) -> None:
         """Add the values of a step to its record; `truncated` gets the names of those that were cut."""
@@ -370,6 +373,22 @@ class StepLog:
             kept.append(bounded)
         return kept, any_cut
 
+    def _blank_record(self, payload: bytes) -> bytes:
+        """Return a record without the texts that were learned after it was made."""
+        redaction = self._redaction
+        if not redaction.has_secret(payload) and b'"truncated"' not in payload:
+            return payload
+        record: dict[str, Any] = decode(payload)
+        for name in ("step", "inputs", "output", "messages", "error"):
+            if name in record:
+                record[name] = redaction.blank(record[name])
+        values = (record.get("inputs"), record.get("output"), *record.get("messages", ()), record.get("error"))
+        for value in values:
+            fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            if fields.get("truncated") is True and isinstance(fields.get("start"), str):
+                fields["start"] = redaction.blank_start(fields["start"])
+        return encode(record)
+
     @property
     def last(self) -> int:
         """The number of the newest record."""
@@ -383,6 +402,10 @@ class StepLog:
             self._records[number] = encode(
                 {**told, "started_at": utc_now(self.clock), "output": {"steps": self._left_out}}
             )
+        for number, known in dict(self._secrets_known).items():
+            if known < self._redaction.count:
+                self._records[number] = self._blank_record(self._records[number])
+                self._secrets_known[number] = self._redaction.count
         ttl = None if self._recording.ttl is None else parse_duration(self._recording.ttl)
         return tuple(
             SetFact(scope=scope, key=step_key(last), payload=msgspec.Raw(part), ttl=ttl, echo=False)
