@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from loopback_server import Answer, LoopbackServer
 
 import memoranda
 from memoranda import Policy, Recording
 from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.errors import Denied, NotFound, UsageError
-from memoranda.runs.steps import REDACTED
+from memoranda.runs.redaction import REDACTED
 from memoranda.testing.fakes import FakeClock
 
 WORKFLOW = """
@@ -253,6 +254,146 @@ def test_redacted_fields_are_not_recorded_anywhere(memory):
     assert greet.inputs == {"text": f"Hello {REDACTED}"}
     assert think.messages[1]["text"] == f"Write to {REDACTED}"
     assert "Lovelace" not in json.dumps([one.to_dict() for one in run.step_records])
+
+
+REQUEST = """
+defs:
+  clerk: {kind: model, settings: {provider: openai, model_id: gpt-5-mini}}
+  call:
+    kind: task
+    action: http_request
+    inputs:
+      method: POST
+      url: "=$input.address & '/v1/orders?key=q-4b1f&city=Bern'"
+      headers: {Authorization: Bearer h-9f2ac41d, X-Api-Key: k-77aa31, Cookie: sid=c-51e0; a=b, Accept: text/html}
+      json: {client-secret: s-83bb12, quantity: 3}
+  tell: {kind: task, action: send_text_message, inputs: {text: "='It said ' & $output.call.body.echo"}}
+flow:
+  - do: call
+  - do: tell
+"""
+CREDENTIALS = ("q-4b1f", "h-9f2ac41d", "k-77aa31", "c-51e0", "s-83bb12", "r-40dd19", "t-20ce77", "b-66fe01")
+
+
+@pytest.mark.parametrize("values", ["full", "hashes"])
+def test_credentials_of_a_request_are_not_recorded(memory, values):
+    body = {
+        "echo": "you are h-9f2ac41d with k-77aa31",
+        "access_token": "t-20ce77",
+        "page": "client_secret=b-66fe01&n=7",
+    }
+    headers = {"set-cookie": "sid=r-40dd19; Path=/", "x-rate": "12"}
+    with LoopbackServer(lambda asked: Answer(200, json.dumps(body).encode(), headers)) as server:
+        run = flow(memory, REQUEST, values=values).run({"address": server.address}, owner="ada")
+        assert run.status == "completed" and server.asked[0].headers["x-api-key"] == "k-77aa31"
+    recorded = json.dumps([one.to_dict() for one in run.step_records])
+    assert [one for one in CREDENTIALS if one in recorded] == []
+    if values == "full":
+        call, tell = run.step_records
+        assert call.inputs["url"] == f"{server.address}/v1/orders?…"
+        assert call.inputs["headers"]["Accept"] == "text/html" and call.inputs["json"]["quantity"] == 3
+        assert call.output["headers"]["x-rate"] == "12" and call.output["body"]["page"].endswith("&n=7")
+        assert tell.inputs == {"text": f"It said you are {REDACTED} with {REDACTED}"}
+
+
+def test_the_error_of_a_request_does_not_give_its_credentials(memory):
+    run = flow(memory, REQUEST).run({"address": "ftp://ada:p-31cc90@localhost"}, owner="ada")
+    [call] = run.step_records
+    assert call.status == "failed" and call.inputs["url"] == f"ftp://{REDACTED}@localhost/v1/orders?…"
+    recorded = json.dumps(call.to_dict())
+    assert [one for one in (*CREDENTIALS, "p-31cc90") if one in recorded] == []
+
+
+def test_a_machine_and_a_turn_record_no_credentials_either(memory):
+    recording = Recording(values="full")
+    text = MACHINE.replace("content: input.plant", 'content: "fern, API-Key=k-77aa31, light=low"')
+    machine = memoranda.mashin.load(text, memory=memory, behaviour=memoranda.mashin.Behaviour(recording=recording))
+    kept = machine.run({"plant": "fern"}, user="ada").step_records[0]
+    assert kept.inputs["content"] == f"fern, API-Key={REDACTED}, light=low"
+    agent = memoranda.abl.load(AGENT, memory=memory, behaviour=memoranda.abl.Behaviour(recording=recording))
+    session = agent.start(user="ada")
+    session.say('{"row": 7, "password": "p-31cc90"}')
+    recorded = json.dumps([one.to_dict() for one in session.step_records()])
+    assert "row" in recorded and "p-31cc90" not in recorded
+
+
+@memoranda.workflow.action
+def unlock() -> dict[str, Any]:
+    """Return a secret under the name that is redacted."""
+    return {"door": "north", "Pin-Code": 'k9"\\north-4417', "alarm": {"PIN_CODE": 48151623}}
+
+
+@memoranda.workflow.action
+def repeat() -> dict[str, Any]:
+    """Return the same in other places and forms."""
+    secret = 'k9"\\north-4417'
+    inside = json.dumps({"pin_code": "x7-other-secret", "floor": 2})
+    return {"copy": 48151623, "floor": 2, "by": {secret: 1}, "json": json.dumps([secret]), "inside": inside}
+
+
+@memoranda.workflow.action
+def guess() -> dict[str, Any]:
+    """Return the secret within a sentence."""
+    return {"text": 'A line that is longer than forty letters, k9"\\north-4417 is tried.'}
+
+
+SECRETS = ("north-4417", "48151623", "x7-other-secret")
+
+
+def steps_of(memory: memoranda.Memory, tasks: str, *, deliver: str | None = None, **options: Any) -> list[Any]:
+    """Run tasks of these names in order; `say` repeats the secret, `hear` waits."""
+    text = """
+defs:
+  unlock: {kind: task, action: unlock, inputs: {}}
+  repeat: {kind: task, action: repeat, inputs: {}}
+  guess: {kind: task, action: guess, inputs: {}}
+  hear: {kind: task, action: wait_for_reply, inputs: {}}
+  say: {kind: task, action: send_text_message, inputs: {text: "='Got ' & $output.unlock.`Pin-Code`"}}
+flow:
+""" + "".join(f"  - do: {one}\n" for one in tasks.split())
+    behaviour = memoranda.workflow.Behaviour(recording=Recording(values="full", redact=("pin_code",), **options))
+    load = memoranda.workflow.load
+    run = load(text, memory=memory, name="doors", actions=(unlock, repeat, guess), behaviour=behaviour).run(
+        {}, owner="ada"
+    )
+    done = run if deliver is None else run.deliver(deliver)
+    assert done.status == "completed", done.error
+    recorded = json.dumps([one.to_dict() for one in done.step_records])
+    assert [one for one in SECRETS if one in recorded] == []
+    return done.step_records
+
+
+def test_redacted_values_are_found_as_numbers_as_names_and_inside_json(memory):
+    unlocked, repeated = steps_of(memory, "unlock repeat")
+    assert unlocked.output == {"door": "north", "Pin-Code": REDACTED, "alarm": {"PIN_CODE": REDACTED}}
+    assert (repeated.output["copy"], repeated.output["floor"], repeated.output["by"]) == (REDACTED, 2, {REDACTED: 1})
+    assert json.loads(repeated.output["json"]) == [REDACTED]
+    assert json.loads(repeated.output["inside"]) == {"pin_code": REDACTED, "floor": 2}
+
+
+def test_a_run_that_resumes_still_redacts_what_it_had_seen(memory):
+    *_, heard, said = steps_of(memory, "unlock hear say", deliver="go on")
+    assert (heard.output, said.inputs) == ({"text": "go on"}, {"text": f"Got {REDACTED}"})
+
+
+def test_steps_before_the_redacted_field_was_seen_are_redacted_too(memory):
+    guessed, *_ = steps_of(memory, "guess unlock")
+    assert guessed.output == {"text": f"A line that is longer than forty letters, {REDACTED} is tried."}
+
+
+def test_the_beginning_of_a_redacted_text_is_not_left_where_a_value_is_cut(memory):
+    guessed, *_ = steps_of(memory, "guess unlock", value_bytes=64)
+    assert guessed.output["start"] == '{"text":"A line that is longer than forty letters, ' + REDACTED
+
+
+def test_a_gathered_credential_is_not_recorded_in_any_turn(memory):
+    text = AGENT.replace("seat", "password").replace("row", "way")
+    behaviour = memoranda.abl.Behaviour(recording=Recording(values="full"))
+    session = memoranda.abl.load(text, memory=memory, behaviour=behaviour).start(user="ada")
+    session.say("hunter2-and-more")
+    assert session.vars["password"] == "hunter2-and-more"
+    recorded = json.dumps([one.to_dict() for one in session.step_records()])
+    assert f"Enjoy {REDACTED}." in recorded and "hunter2" not in recorded
 
 
 def test_step_records_expire_and_are_erased_with_the_owner(memory, clock):

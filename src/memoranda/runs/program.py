@@ -522,16 +522,18 @@ class RecordedProgram(Program[PlanT, KitT], Generic[PlanT, KitT, Run]):
         running = msgspec.structs.replace(summary, status="running", waiting=None)
         place = run_scope(self._memory.tenant, summary.id)
         recorder = Recorder(self._keeper, place, summary.id, index=summary.events, head=summary.head, passed=passed)
-        self._record_steps(recorder, summary, begun)
+        self._record_steps(recorder, summary, begun, stored.entries)
         recorder.opening = lambda: opening_writes(place, running, begun)
         return ActiveRun(running, begun, place, recorder)
 
-    def _record_steps(self, recorder: Recorder, summary: RunSummary, begun: Any) -> None:
-        """Let the steps of a run be recorded, where they are to be."""
+    def _record_steps(
+        self, recorder: Recorder, summary: RunSummary, begun: Any, entries: Iterable[JournalEntry] = ()
+    ) -> None:
+        """Let the steps of a run be recorded, where they are to be; `entries` are from its earlier executions."""
         if self.recording.is_on:
             clock, last = self._memory.clock, summary.recorded
             log = StepLog(self.recording, clock=clock, salt=summary.id, last=last, is_known=recorder.is_known)
-            log.learn_secrets(begun.input)
+            log.learn_secrets((begun, tuple(entries)))
             recorder.steps = log
 
     def _close(

@@ -33,19 +33,16 @@ from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, hash_content
 from memoranda.runs.outcome import Failure, Paused, StepFailed, details_of
+from memoranda.runs.redaction import Redaction, to_json
 
 StepValues: TypeAlias = Literal["none", "hashes", "full"]
 """What is kept of a step: nothing at all, its times and hashes of its values, or everything."""
-REDACTED = "[redacted]"
-"""What takes the place of a redacted value."""
 
 _PART_BYTES = 400_000
 """Size of a part of the step records in one fact."""
 _MOST_REFS = 100
 _MESSAGE_SHARE = 8
 """How many times the bytes of one value the messages of one step may take together."""
-_SHORTEST_SECRET = 4
-"""Shorter redacted texts are not searched in messages: they would be found in other words."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +62,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     run_bytes: int = 4_000_000
     """Maximum bytes recorded by one execution; later steps are recorded without values, and say so."""
     redact: tuple[str, ...] = ()
-    """Names of fields whose values are never recorded, at any depth; nor are their texts, once seen, elsewhere."""
+    """Names of fields that are not recorded, at any depth, nor their texts elsewhere; credentials never are."""
 
     def __post_init__(self) -> None:
         """Reject invalid options."""
@@ -247,8 +244,9 @@ class StepLog:
         self._size = 0
         self._left_out = 0
         self._records: dict[int, bytes] = {}
-        self._names = frozenset(recording.redact)
-        self._secrets: set[str] = set()
+        self._secrets_known: dict[int, int] = {}
+        """How many texts to redact were known when each step was recorded."""
+        self._redaction = Redaction(recording.redact)
         self.clock = clock
         self.numbers = count(last + 1)
 
@@ -295,12 +293,14 @@ class StepLog:
         payload = encode(record)
         self._size += len(payload)
         self._records[step.number] = payload
+        self._secrets_known[step.number] = self._redaction.count
 
     def _add_values(self, record: dict[str, Any], step: OpenStep, truncated: list[str]) -> None:
         """Add the values of a step to its record; `truncated` gets the names of those that were cut."""
         values = {
             name: value
             for name, value in (
+                ("step", step.step),  # in a turn of an agent, it may be what the user said
                 ("inputs", step.inputs),
                 ("output", step.output),
                 ("messages", step.messages or None),
@@ -308,12 +308,12 @@ class StepLog:
             )
             if value is not None
         }
-        if not values:
-            return
         if self._size >= self._recording.run_bytes:
+            record["step"] = self._redact({"step": values.pop("step")}, is_request=False)["step"]
             truncated.extend(values)
             return
-        values = self._redact(values)
+        values = self._redact(values, is_request="http" in step.type)
+        record["step"] = values.pop("step")
         keep = self._digest if self._recording.values == "hashes" else self._bound
         messages = cast("list[dict[str, Any]]", values.pop("messages", ()))
         for name, value in values.items():
@@ -327,31 +327,34 @@ class StepLog:
         if "error" in values and keep == self._digest:
             record["error"] = {"type": values["error"].get("type", "")}
 
-    def _redact(self, values: dict[str, Any]) -> dict[str, Any]:
-        if self._hide is None and not self._recording.redact:
+    def _redact(self, values: dict[str, Any], *, is_request: bool) -> dict[str, Any]:
+        redaction = self._redaction
+        if redaction.applies_to(b"\n".join(map(to_json, values.values())), is_request=is_request):
+            stripped = {
+                name: redaction.strip(one, is_request=is_request and name == "inputs") for name, one in values.items()
+            }
+            values = {name: redaction.blank(one) for name, one in stripped.items()}
+        if self._hide is None:
             return values
-        plain = {name: decode(bytes(one)) if isinstance(one, msgspec.Raw) else one for name, one in values.items()}
-        if self._names:
-            plain = _without(plain, self._names, self._secrets)
-            if self._secrets:
-                plain = _blank(plain, sorted(self._secrets, key=len, reverse=True))
-        return plain if self._hide is None else self._hide(plain)
+        return self._hide(
+            {name: decode(bytes(one)) if isinstance(one, msgspec.Raw) else one for name, one in values.items()}
+        )
 
     def learn_secrets(self, value: Any) -> None:
         """Take note of redacted fields of a value: their texts are not recorded in other values either."""
-        if self._names:
-            _without(value, self._names, self._secrets)
+        if self._redaction.applies_to(to_json(value)):
+            self._redaction.strip(value)
 
     def _bound(self, value: Any) -> tuple[Any, bool]:
         """Return a value as it is recorded, and whether it was too long: then it is the beginning of its JSON."""
-        payload, most = _json(value), self._recording.value_bytes
+        payload, most = to_json(value), self._recording.value_bytes
         if len(payload) <= most:
             return msgspec.Raw(payload), False
         start = payload[:most].decode("utf-8", "ignore")
         return {"truncated": True, "bytes": len(payload), "start": start}, True
 
     def _digest(self, value: Any) -> tuple[Any, bool]:
-        payload = _json(value)
+        payload = to_json(value)
         return {"hash": hash_content(self._salt, payload), "bytes": len(payload)}, False
 
     def _bound_messages(
@@ -364,11 +367,27 @@ class StepLog:
             if isinstance(bounded, dict):
                 told = {name: message[name] for name in _TOLD if name in message}
                 bounded, any_cut = {**told, **cast("dict[str, Any]", bounded)}, any_cut or cut
-            size += len(_json(bounded))
+            size += len(to_json(bounded))
             if size > self._recording.value_bytes * _MESSAGE_SHARE:
                 return kept, True
             kept.append(bounded)
         return kept, any_cut
+
+    def _blank_record(self, payload: bytes) -> bytes:
+        """Return a record without the texts that were learned after it was made."""
+        redaction = self._redaction
+        if not redaction.has_secret(payload) and b'"truncated"' not in payload:
+            return payload
+        record: dict[str, Any] = decode(payload)
+        for name in ("step", "inputs", "output", "messages", "error"):
+            if name in record:
+                record[name] = redaction.blank(record[name])
+        values = (record.get("inputs"), record.get("output"), *record.get("messages", ()), record.get("error"))
+        for value in values:
+            fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            if fields.get("truncated") is True and isinstance(fields.get("start"), str):
+                fields["start"] = redaction.blank_start(fields["start"])
+        return encode(record)
 
     @property
     def last(self) -> int:
@@ -383,6 +402,10 @@ class StepLog:
             self._records[number] = encode(
                 {**told, "started_at": utc_now(self.clock), "output": {"steps": self._left_out}}
             )
+        for number, known in dict(self._secrets_known).items():
+            if known < self._redaction.count:
+                self._records[number] = self._blank_record(self._records[number])
+                self._secrets_known[number] = self._redaction.count
         ttl = None if self._recording.ttl is None else parse_duration(self._recording.ttl)
         return tuple(
             SetFact(scope=scope, key=step_key(last), payload=msgspec.Raw(part), ttl=ttl, echo=False)
@@ -406,53 +429,6 @@ def _parts(records: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
         size, last = size + len(records[number]), number
     if waiting:
         yield last, b"[" + b",".join(waiting) + b"]"
-
-
-def _json(value: Any) -> bytes:
-    if isinstance(value, msgspec.Raw):
-        return bytes(value)
-    try:
-        return encode(value)
-    except (TypeError, ValueError, UnicodeEncodeError, RecursionError):
-        return b'"a value without JSON form"'
-
-
-def _without(value: Any, names: frozenset[str], secrets: set[str]) -> Any:
-    """Return a value without the fields of these names; collect the texts that they had."""
-    if isinstance(value, dict):
-        found: dict[str, Any] = {}
-        for name, item in cast("dict[str, Any]", value).items():
-            if name in names and item is not None:
-                secrets.update(_texts(item))
-                item = REDACTED
-            found[name] = _without(item, names, secrets)
-        return found
-    if isinstance(value, list | tuple):
-        return [_without(item, names, secrets) for item in cast("list[Any]", value)]
-    return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(cast("dict[str, Any]", value).values())
-    if isinstance(value, list | tuple):
-        for item in cast("list[Any]", value):
-            yield from _texts(item)
-    elif not isinstance(value, bool) and value is not None and len(str(value)) >= _SHORTEST_SECRET:
-        yield str(value)
-
-
-def _blank(value: Any, secrets: list[str]) -> Any:
-    """Return a value in whose texts redacted ones are replaced."""
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, REDACTED)
-        return value
-    if isinstance(value, dict):
-        return {name: _blank(item, secrets) for name, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_blank(item, secrets) for item in cast("list[Any]", value)]
-    return value
 
 
 # what steps do

@@ -8,7 +8,7 @@ with, so earlier generations are kept while runs need them.
 from __future__ import annotations
 
 import logging
-import re
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -127,16 +127,18 @@ class Programs:
         memory: Memory,
         load: Callable[[], _Generation],
         *,
+        show: Callable[[MemorandaError], str],
         counter: ReloadCounter | None = None,
         look: Callable[[], Any] | None = None,
     ) -> None:
         """Load the programs on the memory of the whole server.
 
-        `counter` counts reloads; if it has changed, this process loads again. `look` returns the state of the folders;
-        if that has changed, too.
+        `show` returns the message of an error without folders. `counter` counts reloads; if it has changed, this
+        process loads again. `look` returns the state of the folders; if that has changed, too.
         """
         self._memory = memory
         self._load = load
+        self._show = show
         self._look = look
         self._counter: ReloadCounter = LocalCounter() if counter is None else counter
         self._seen = self._counter.value
@@ -193,7 +195,7 @@ class Programs:
             loaded = self._load()
         except MemorandaError as error:
             # Without folders: an administrator of a tenant is not the operator of this machine.
-            said = re.sub(r"(?<![^\s`])[^\s`]*/", "", error.message)
+            said = self._show(error)
             raise Conflict(f"the programs were not reloaded, and nothing was changed: {said}") from error
         worse = [one for place, one in loaded.failures().items() if place not in before.failures()]
         if worse:
@@ -431,7 +433,8 @@ def load_programs(settings: Settings, memory: Memory, *, counter: ReloadCounter 
     With `strict`, the first error is raised; otherwise the files with errors are listed with them.
     """
     look = partial(_stamps, settings) if settings.reload else None
-    return Programs(memory, partial(_load, settings, memory), counter=counter, look=look)
+    show = partial(_message_without_folders, settings)
+    return Programs(memory, partial(_load, settings, memory), show=show, counter=counter, look=look)
 
 
 def _load(settings: Settings, memory: Memory) -> _Generation:
@@ -452,7 +455,7 @@ def _load(settings: Settings, memory: Memory) -> _Generation:
         except MemorandaError as error:
             if settings.strict:
                 raise
-            found.append(_File(kind=kind, name=file.stem, file=file.name, errors=_errors(error, file)))
+            found.append(_File(kind=kind, name=file.stem, file=file.name, errors=_errors(error, file, settings)))
     agents = [one.program for one in found if one.kind == "agent" and not one.errors]
     for agent in agents:
         agent.meet(agents)
@@ -526,15 +529,35 @@ def _chat_agents(file: Path) -> list[tuple[str, str, Any]]:
     return [(agent.id, digest_of(text), agent) for agent in read_chat_agents(text, file=name)]
 
 
-def _errors(error: MemorandaError, file: Path) -> tuple[ProgramFinding, ...]:
+def _errors(error: MemorandaError, file: Path, settings: Settings) -> tuple[ProgramFinding, ...]:
     """Return what is wrong with a file, without the folder that it is in."""
     if isinstance(error, SourceError):
         _, text = read_text(file, endings=(file.suffix,), name=file.name)
         found = _findings(error.details["diagnostics"], Source(file.name, text))
         return tuple(one for one in found if one.severity == "error")
-    message = error.message.replace(str(file), file.name)
-    hint = render_hint(error.advice, NEUTRAL_WORDS)
+    message = _message_without_folders(settings, error)
+    hint = _without_folders(settings, render_hint(error.advice, NEUTRAL_WORDS))
     return (ProgramFinding(severity="error", code=error.code, message=message, hint=hint),)
+
+
+def _message_without_folders(settings: Settings, error: MemorandaError) -> str:
+    """Return the message of an error without the folders of this machine."""
+    message, cause = _without_folders(settings, error.message), error.__cause__
+    if cause is None or isinstance(cause, MemorandaError):
+        return message
+    # A foreign exception may name any file: of its text only what has no path is shown.
+    kind = type(cause).__name__
+    start, _, said = message.partition(f"{kind}: ")
+    return f"{start}{kind}" if "/" in said or "\\" in said else message
+
+
+def _without_folders(settings: Settings, text: str) -> str:
+    folders = [Path(one) for one in (settings.agents, settings.machines, settings.workflows) if one]
+    places = {str(form) for one in folders for form in (one, one.absolute(), one.resolve())}
+    for place in sorted(places - {"."}, key=len, reverse=True):
+        name = Path(place).name
+        text = text.replace(f"{place}{os.sep}", "").replace(place, name)
+    return text
 
 
 def _stamps(settings: Settings) -> Any:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import memoranda
+from memoranda.errors import Conflict
 from memoranda.server.programs import load_programs
 from memoranda.server.settings import Settings
 
@@ -54,6 +55,28 @@ def test_programs_are_listed_with_digest_bindings_inputs_and_the_name_of_their_f
     assert agents["Usher"]["bindings"]["facts"] == ["user.seat"] and agents["Usher"]["bindings"]["tools"] == ["tidy"]
     assert agents["Teller"]["inputs"]["properties"] == {"branch": {"type": "string"}}
     assert str(served.db.parent) not in reader.get(f"{API}/workflows").text
+
+
+@pytest.mark.parametrize(
+    ("actions", "told"),
+    [
+        ("def plain():\n    pass\n", "`actions.py` is not an action"),
+        ("open('/srv/keys of ops/mail.pem')\n", "cannot be loaded: FileNotFoundError"),
+        ("raise ValueError('the mail is not configured')\n", "ValueError: the mail is not configured"),
+    ],
+)
+def test_errors_of_programs_do_not_show_folders_even_with_spaces(tmp_path, actions, told):
+    folder = tmp_path / "our own flows"
+    folder.mkdir()
+    (folder / "hello.yaml").write_text(BAD.replace("wait_for_replies", "wait_for_reply"))
+    with memoranda.open(":memory:") as memory:
+        programs = load_programs(Settings(workflows=str(folder)), memory)
+        (folder / "actions.py").write_text(actions)
+        with pytest.raises(Conflict) as refused:
+            programs.reload()
+        said = f"{refused.value.message} {refused.value.details}"
+        assert told in said and "actions.py" in said
+        assert [one for one in ("our own", str(tmp_path), "keys of ops") if one in said] == []
 
 
 def test_lists_of_programs_are_pages(served):

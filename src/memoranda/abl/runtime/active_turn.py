@@ -560,6 +560,8 @@ class ActiveTurn:
         """Record the turn and what happened in it, in which these refs are written."""
         if self.steps is None:
             return
+        for frame in self.all_frames():
+            self.steps.learn_secrets(frame.variables())
         step = self.step
         step.inputs = {"input": self.record.input, **({"given": self.record.given} if self.record.given else {})}
         step.output = {"messages": self.messages, "status": self.record.status}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
+from pathlib import PurePath
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
 
@@ -374,8 +375,11 @@ def _actions_in(one: Any) -> list[Action]:
     fields = vars(one) if isinstance(one, ModuleType) else {}
     made = [inside for inside in map(_action_of, fields.values()) if inside is not None]
     if not made:
+        # The repr of a module has its folder, and callers of a server see this message.
+        place = getattr(one, "__file__", None) if isinstance(one, ModuleType) else None
         raise UsageError(
-            f"{quote(one)} is not an action", hint=Hint("python", "Mark a function with @memoranda.workflow.action")
+            f"{quote(PurePath(place).name if place else one)} is not an action",
+            hint=Hint("python", "Mark a function with @memoranda.workflow.action"),
         )
     return made
 
