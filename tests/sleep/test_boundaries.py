@@ -16,8 +16,12 @@ from memoranda.chat.conversation import list_conversations
 from memoranda.chat.open_turn import OpenTurn
 from memoranda.engine.facts import SetFact
 from memoranda.model.conversation import Draft, Usage
+from memoranda.model.job import MOST_ATTEMPTS
+from memoranda.model.lesson import Learned
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
+from memoranda.sleep import worker
+from memoranda.sleep.jobs import get_job, retry
 from memoranda.sleep.undo import limit_to
 from memoranda.sleep.worker import run_due, run_sleep_time, settle, sleep_jobs
 from memoranda.testing import FakeClock
@@ -273,3 +277,22 @@ def test_a_job_never_learns_in_a_scope_that_is_not_its_own(memory: Memory) -> No
     assert (own.failed, own.job.state, read) == (False, "done", ["I live in Porto."])
     assert bob.entries() == before
     assert run_due(memory, extractor=extractor) == []
+
+
+def test_a_job_that_reads_none_of_its_messages_counts_its_attempts(
+    memory: Memory, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = memory.scope(user="bob")
+    bob.learn([{"role": "user", "content": "I live in Porto."}], conversation="evil")
+    work = {**WORK, "keys": [bob.entries(collection="conversations")[0].key]}
+    place = Scope.of(tenant=memory.tenant, user="bob", thread="evil")
+    memory.perform(SetFact(scope=place, key="jobs.learn", payload=msgspec.Raw(json.dumps({**JOB, "work": work}))))
+    with monkeypatch.context() as patched:
+        patched.setattr(worker, "learn_again", lambda *_: Learned(conversation="evil"))
+        seen = []
+        for _ in range(MOST_ATTEMPTS + 1):
+            seen += [(one.job.state, one.job.attempts) for one in run_due(memory)]
+            clock.advance(10_000)
+    assert seen == [*(("waiting", number) for number in range(1, MOST_ATTEMPTS)), ("dead", MOST_ATTEMPTS)]
+    retry(memory, get_job(memory, place, "learn"))
+    assert [one.job.state for one in run_due(memory)] == ["done"]
