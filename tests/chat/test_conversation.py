@@ -13,17 +13,11 @@ import memoranda
 from memoranda import Denied, InvalidKey, Memory, NotFound, Policy, Rule, Scope, UsageError
 from memoranda.agent.models import Reply
 from memoranda.chat.agent import Agent
-from memoranda.chat.conversation import (
-    Draft,
-    Usage,
-    conversation_scope,
-    list_conversations,
-    read_conversation,
-    read_history,
-)
+from memoranda.chat.conversation import conversation_scope, list_conversations, read_conversation, read_history
 from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.chat.prompt import messages_of
 from memoranda.chat.turn import chat
+from memoranda.model.conversation import Draft, Usage
 from memoranda.testing import FakeClock
 
 Say = Callable[..., Any]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import memoranda
-from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.conversation import read_history
 from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.model.clock import SystemClock
+from memoranda.model.conversation import Draft, Usage
 from memoranda.testing import FakeClock
 
 

@@ -105,7 +105,7 @@ def test_no_call_writes_an_internal_fact(internal: Internal, shape: tuple[str, .
 
 
 @pytest.mark.parametrize(("internal", "shape", "key"), CASES)
-def test_an_import_of_state_to_resume_from_is_refused(
+def test_an_import_of_state_to_resume_from_or_that_cannot_be_read_is_refused(
     tmp_path: Path, internal: Internal, shape: tuple[str, ...], key: str
 ) -> None:
     file, free = tmp_path / "forged.jsonl", Scope.of(project="x", agent="y")
@@ -124,9 +124,11 @@ def test_an_import_of_state_to_resume_from_is_refused(
         except InvalidKey:
             assert internal.writer == "memory blocks" and key.endswith(".x.y")
             return
-        assert [one.key for one in done.refusals] == ([key] if internal.resumes else [])
+        # Of the others, only blocks and the name of the current thread can be read if they are text.
+        text = internal.writer == "memory blocks" or key == "threads.current.x.y"
+        assert [one.key for one in done.refusals] == ([] if text else [key])
         assert memory.at(free).value(key) == "- a line"
-        assert (memory.at(scope_of(shape)).get(key) is None) == internal.resumes
+        assert (memory.at(scope_of(shape)).get(key) is None) == (not text)
 
 
 @pytest.mark.parametrize("key", NATURAL)

@@ -12,8 +12,9 @@ import pytest
 
 import memoranda
 from memoranda import Denied, Memory, Policy
-from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.conversation import read_history
 from memoranda.chat.open_turn import OpenTurn, begin_turn
+from memoranda.model.conversation import Draft, Usage
 from memoranda.model.scope import Scope
 from memoranda.sleep import extract_by_rules, jobs, worker
 from memoranda.testing import FakeClock

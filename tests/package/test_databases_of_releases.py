@@ -222,19 +222,20 @@ def test_of_somebody_who_was_erased_nothing_is_in_the_file(file: Path, memory: M
     assert b"walnuts" not in kept
 
 
-def test_it_is_exported_and_imported_whole_but_for_runs_and_sessions(
+def test_it_is_exported_and_imported_whole_but_for_runs_sessions_and_jobs(
     memory: Memory, tmp_path: Path, clock: FakeClock
 ) -> None:
     memory.export(tmp_path / "all.jsonl")
     with memoranda.open(":memory:", clock=clock) as other:
         imported = other.import_file(tmp_path / "all.jsonl")
         assert other.scope(user="ida").value("profile.language") == "de"
+        assert list_conversations(other) == list_conversations(memory) != []
         other.export(tmp_path / "again.jsonl")
     before, after = (
         [line["fact"] for line in map(json.loads, (tmp_path / name).read_text().splitlines()) if "fact" in line]
         for name in ("all.jsonl", "again.jsonl")
     )
-    kept = [fact for fact in before if fact["key"].partition(".")[0] not in ("abl", "runs")]
+    kept = [fact for fact in before if fact["key"].partition(".")[0] not in ("abl", "jobs", "runs")]
     assert len(after) == len(kept) > 10
     refused = {(one.scope, one.key) for one in imported.refusals if one.key is not None}
     assert refused == {(fact["scope"], fact["key"]) for fact in before if fact not in kept}

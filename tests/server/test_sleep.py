@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import memoranda
-from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.conversation import read_history
 from memoranda.chat.open_turn import OpenTurn, begin_turn
+from memoranda.model.conversation import Draft, Usage
 from memoranda.sleep import run_sleep_time
 
 API = "/api/v1"

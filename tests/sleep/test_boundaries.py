@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from lessons import Lesson, Taught
 
 import memoranda
 from memoranda import Denied, Memory, Policy
-from memoranda.chat.conversation import Draft, Usage
+from memoranda.chat.conversation import list_conversations
 from memoranda.chat.open_turn import OpenTurn
+from memoranda.engine.facts import SetFact
+from memoranda.model.conversation import Draft, Usage
+from memoranda.model.job import MOST_ATTEMPTS
+from memoranda.model.lesson import Learned
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
+from memoranda.sleep import worker
+from memoranda.sleep.jobs import get_job, retry
 from memoranda.sleep.undo import limit_to
 from memoranda.sleep.worker import run_due, run_sleep_time, settle, sleep_jobs
 from memoranda.testing import FakeClock
@@ -164,3 +172,127 @@ def test_a_job_says_how_much_it_did_but_not_what(memory: Memory, talk: Any) -> N
     assert "Porto" not in repr(memory.scope(user="ada").get("sleep.learned"))
     own = Scope.of(user="ada", thread="c1")
     assert "Porto" in repr(memory.at(own).list(internal=True))  # the conversation itself keeps it
+
+
+def line_of(scope: str, key: str, value: object) -> bytes:
+    """Return a line of an export with one fact."""
+    fact = {"scope": scope, "key": key, "payload": value, "updated_at": "2030-01-01T00:00:00Z"}
+    return json.dumps({"fact": fact}).encode()
+
+
+CHAT = {"agent_id": "desk", "opened_at": "2026-01-01T00:00:00Z", "last_at": "2026-01-01T00:00:00Z", "seq": 1}
+THREAD = {"opened_at": "2026-01-01T00:00:00Z", "last_at": "2026-01-01T00:00:00Z"}
+NAIVE = {"last_at": "2026-01-01T00:00:00"}
+JOB = {"state": "waiting", "mark": 1, "due_at": "2020-01-01T00:00:00Z"}
+WORK = {"scope": "user:bob", "keys": ["x"], "model": None, "conversation": "evil", "agent": None, "source": None}
+BAD = [
+    ("user:eve/thread:t", "jobs.learn", {"state": "nonsense"}),
+    ("user:eve/thread:t", "jobs.learn", {**JOB, "work": WORK}),
+    ("user:eve/thread:t", "jobs.sleep", JOB),
+    ("user:eve/thread:t", "jobs.sleep", "text"),
+    ("project:eve/thread:t", "jobs.learn", JOB),
+    ("user:eve/thread:t", "chat.conversation", {"bad": 1}),
+    ("user:eve/thread:t", "chat.conversation", {**CHAT, **NAIVE}),
+    ("user:eve/thread:t", "chat.parts.000000000001", {"seq": 1}),
+    ("user:eve/thread:t", "chat.parts.one", {"seq": 1}),
+    ("user:eve/thread:t", "threads.thread", {"bad": 1}),
+    ("user:eve/thread:t", "threads.thread", {**THREAD, **NAIVE}),
+    ("user:eve/thread:t", "threads.messages.000000000001", {"text": "x"}),
+    ("user:eve", "threads.current.default", "a\u202eb"),
+    ("user:eve", "sleep.learned", {"bad": 1}),
+    (
+        "user:eve",
+        "sleep.learned",
+        {"d": {"said_at": "2026-01-01T00:00:00Z", "sources": [{"conversation": "", "seq": 1}]}},
+    ),
+    ("user:eve/agent:desk", "sleep.learned", ["bad"]),
+]
+GOOD = [
+    ("user:eve/thread:t", "chat.conversation", CHAT),
+    ("user:eve/thread:t", "threads.thread", THREAD),
+    ("user:eve", "threads.current.default", "t"),
+    (
+        "user:eve",
+        "sleep.learned",
+        {"d": {"said_at": "2026-01-01T00:00:00Z", "sources": [{"conversation": "t", "seq": 1}]}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("scope", "key", "value"), [*BAD, *GOOD])
+def test_an_import_refuses_jobs_and_what_cannot_be_read_line_by_line(
+    memory: Memory, talk: Any, lines: Any, scope: str, key: str, value: Any
+) -> None:
+    talk("I live in Porto.", user="bob")
+    memory.roles.define("importer", allow=("memory.import",), own=("memory",))
+    eve = memory if scope.startswith("project") else memory.acting_as("user:eve", role="importer")
+    done = eve.import_lines([b'{"memoranda":1}', line_of(scope, key, value), line_of("user:eve", "k", 1)], source="x")
+    is_bad = (scope, key, value) in BAD
+    assert [(one.scope, one.key) for one in done.refusals] == ([(scope, key)] if is_bad else [])
+    assert (done.written, done.refused) == ((1, 1) if is_bad else (2, 0))
+    assert memory.scope(user="eve").value("k") == 1
+    settle(memory, delay=0)
+    run_due(memory, delay=0)
+    assert lines(user="bob") == ["- Lives in Porto"]
+
+
+@pytest.mark.parametrize(("scope", "key", "value"), [one for one in BAD if "messages" not in one[1]])
+def test_a_record_that_cannot_be_read_stops_no_other_user(
+    memory: Memory, talk: Any, lines: Any, scope: str, key: str, value: Any
+) -> None:
+    talk("I live in Porto.", user="bob")
+    talk("I live in Faro.", user="eve", conversation="t")
+    place = Scope.parse(scope, tenant=memory.tenant)
+    current = memory.at(place).get(key)
+    payload = msgspec.Raw(json.dumps(value).encode())
+    memory.perform(SetFact(scope=place, key=key, payload=payload, expect=current.version if current else 0))
+    settle(memory, delay=0)
+    run_due(memory, delay=0)
+    assert lines(user="bob") == ["- Lives in Porto"]
+    assert [one.user for one in list_conversations(memory) if one.user == "bob"] == ["bob"]
+    assert "bob" in {job.conversation[0] for job in sleep_jobs(memory)}
+    memory.erase(user="bob", thread="c1")
+    settle(memory, delay=0)
+    assert lines(user="bob") == []
+
+
+def test_a_job_never_learns_in_a_scope_that_is_not_its_own(memory: Memory) -> None:
+    bob = memory.scope(user="bob")
+    bob.learn([{"role": "user", "content": "I live in Porto."}], conversation="c1")
+    before = bob.entries()
+    work = {**WORK, "keys": [bob.entries(collection="conversations")[0].key]}
+    for user in ("eve", "bob"):
+        place = Scope.of(tenant=memory.tenant, user=user, thread="evil")
+        memory.perform(SetFact(scope=place, key="jobs.learn", payload=msgspec.Raw(json.dumps({**JOB, "work": work}))))
+    read: list[str] = []
+
+    def extractor(messages: Any, known: Any = ()) -> list[Any]:
+        read.extend(message.text for message in messages)
+        return []
+
+    ran = {str(one.job.scope): one for one in run_due(memory, extractor=extractor)}
+    forged, own = ran["user:eve/thread:evil"], ran["user:bob/thread:evil"]
+    assert (forged.failed, forged.job.state, forged.job.error[:6]) == (True, "dead", "denied")
+    assert "user:bob" in forged.job.error
+    assert (own.failed, own.job.state, read) == (False, "done", ["I live in Porto."])
+    assert bob.entries() == before
+    assert run_due(memory, extractor=extractor) == []
+
+
+def test_a_job_that_reads_none_of_its_messages_counts_its_attempts(
+    memory: Memory, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = memory.scope(user="bob")
+    bob.learn([{"role": "user", "content": "I live in Porto."}], conversation="evil")
+    work = {**WORK, "keys": [bob.entries(collection="conversations")[0].key]}
+    place = Scope.of(tenant=memory.tenant, user="bob", thread="evil")
+    memory.perform(SetFact(scope=place, key="jobs.learn", payload=msgspec.Raw(json.dumps({**JOB, "work": work}))))
+    with monkeypatch.context() as patched:
+        patched.setattr(worker, "learn_again", lambda *_: Learned(conversation="evil"))
+        seen = []
+        for _ in range(MOST_ATTEMPTS + 1):
+            seen += [(one.job.state, one.job.attempts) for one in run_due(memory)]
+            clock.advance(10_000)
+    assert seen == [*(("waiting", number) for number in range(1, MOST_ATTEMPTS)), ("dead", MOST_ATTEMPTS)]
+    retry(memory, get_job(memory, place, "learn"))
+    assert [one.job.state for one in run_due(memory)] == ["done"]

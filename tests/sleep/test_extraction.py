@@ -10,9 +10,9 @@ import pytest
 from memoranda import Memory
 from memoranda.agent.models import Ask, Reply
 from memoranda.agent.request import ANSWER
-from memoranda.chat.conversation import Draft, Usage
 from memoranda.errors import ModelUnavailable
 from memoranda.model.block import canonical_line
+from memoranda.model.conversation import Draft, Usage
 from memoranda.sleep import extract_by_model, run_due, run_sleep_time, settle
 from memoranda.testing import FakeClock
 

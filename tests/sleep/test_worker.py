@@ -13,17 +13,12 @@ from lessons import Lesson, Taught
 
 import memoranda
 from memoranda import Conflict, Denied, Memory, NotFound, Policy
-from memoranda.chat.conversation import (
-    Draft,
-    Usage,
-    conversation_scope,
-    list_conversations,
-    read_conversation,
-)
+from memoranda.chat.conversation import conversation_scope, list_conversations, read_conversation
 from memoranda.chat.open_turn import OpenTurn
 from memoranda.learning.extraction import Extracted, Known
 from memoranda.learning.messages import Message
 from memoranda.model.block import CORE_CHARACTERS, CORE_ENTRIES
+from memoranda.model.conversation import Draft, Usage
 from memoranda.model.job import MOST_ATTEMPTS
 from memoranda.sleep.jobs import lease
 from memoranda.sleep.worker import Looked, SleepWorker, extract_by_rules, run_due, run_sleep_time, settle, sleep_jobs

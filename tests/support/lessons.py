@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from memoranda import Memory
-from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.conversation import read_history
 from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.learning.extraction import Extracted, Known
 from memoranda.learning.messages import Message
 from memoranda.learning.statements import Statement
+from memoranda.model.conversation import Draft, Usage
 
 
 class Lesson(NamedTuple):

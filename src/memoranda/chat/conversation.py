@@ -10,16 +10,18 @@ and read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import FindFacts, GetFact, ListFacts, SetFact, WriteFacts
-from memoranda.errors import NotFound
+from memoranda.errors import InvalidScope, NotFound
 from memoranda.model.clock import utc_now
+from memoranda.model.conversation import ConversationState, Draft, MessageState, Part, ThreadState
 from memoranda.model.fact import Fact
 from memoranda.model.limits import check_count
 from memoranda.model.names import CHAT_RECORD, LONGEST_LABEL, THREAD_MESSAGES, THREAD_RECORD
@@ -27,85 +29,15 @@ from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
 
-PartKind = Literal["user", "agent_text", "tool_request", "tool_response", "system_event", "reminders"]
-"""The kind of a part: a message of the user or the agent, a tool call or its result, or an addition of the system."""
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
 INTERRUPTED = encode({"error": "This call was interrupted. It is not known whether it was carried out."}).decode()
 """The result of a tool call whose process died; providers require a result for each call."""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A part before it has a number."""
-
-    kind: PartKind
-    text: str
-    """The text of a message; for a tool call its arguments, for a result the result, both as JSON."""
-    hidden: bool = False
-    """Whether only the model sees it."""
-    call_id: str = ""
-    """For a tool call and its result: the id of the call."""
-    tool: str = ""
-    failed: bool = False
-    """For a result: whether the call failed."""
-    covers: int = 0
-    """For a summary: the number of the last part that it replaces."""
-
-
-class Part(Draft, frozen=True, kw_only=True):
-    """One part of a conversation."""
-
-    seq: int
-    """Its number in the conversation, starting at 1."""
-    at: datetime
-    message_id: str
-    """The message of the user that it belongs to."""
-    event: int = 0
-    """The number of its last event; 0 if it has none."""
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a reply: requests to the model, input tokens and output tokens."""
-
-    requests: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-
 _PARTS, _MESSAGES = "chat.parts", "chat.messages"
 _EVENT_WHEN_STORED = frozenset({"tool_request", "tool_response"})
-
-
-class Active(msgspec.Struct, frozen=True, kw_only=True):
-    """The lease of a reply in progress: for which message, and until when."""
-
-    message_id: str
-    until: datetime
-
-
-class ConversationState(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a conversation."""
-
-    agent_id: str
-    opened_at: datetime
-    last_at: datetime
-    seq: int = 0
-    events: int = 0
-    covered: int = 0
-    """The number of the last part that a summary replaces."""
-    active: Active | None = None
-
-    def is_held(self, now: datetime) -> bool:
-        """Return whether a reply is in progress and its lease has not expired."""
-        return self.active is not None and now < self.active.until
-
-
-class MessageState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a user's message: its first part and, once it is answered, its last."""
-
-    id: str
-    first: int
-    last: int | None = None
-    last_event: int = 0
-    usage: Usage = Usage()
 
 
 def read_state(memory: Memory, scope: Scope) -> tuple[ConversationState, int] | None:
@@ -246,28 +178,36 @@ def list_conversations(
     home = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
     found: list[ConversationSummary] = []
     if kind != "workflow":
-        for fact in memory.perform(FindFacts(scope=home, key=CHAT_RECORD, internal=True)):
-            state = msgspec.convert(fact.value, ConversationState)
-            found.append(ConversationSummary(**_summary(memory, fact.scope, state)))
+        chats: list[Fact] = memory.perform(FindFacts(scope=home, key=CHAT_RECORD, internal=True))
+        found += read_each(chats, lambda fact: ConversationSummary(**_chat_summary(memory, fact)))
     if kind != "chat":
         threads: list[Fact] = memory.perform(FindFacts(scope=home, key=THREAD_RECORD, internal=True))
-        found += [ConversationSummary(**_thread_summary(fact)) for fact in threads]
+        found += read_each(threads, lambda fact: ConversationSummary(**_thread_summary(fact)))
     return sorted(found, key=lambda one: (one.last_at, one.user, one.id), reverse=True)
 
 
-class _ThreadState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of the record of a conversation with a workflow."""
+def read_each(facts: Iterable[Fact], read: Callable[[Fact], T]) -> Iterator[T]:
+    """Yield what is read from each fact; one that cannot be read is logged, and hides none of the others."""
+    for fact in facts:
+        try:
+            yield read(fact)
+        except (msgspec.ValidationError, InvalidScope) as fault:
+            log_unreadable(fact.scope, fact.key, fault)
 
-    opened_at: datetime
-    last_at: datetime
-    count: int = 0
-    closed: bool = False
-    workflow: str | None = None
+
+def log_unreadable(scope: Scope, key: str, fault: Exception) -> None:
+    """Log that a record was skipped; neither users nor content are logged."""
+    fields = {"tenant": scope.tenant, "key": key, "reason": type(fault).__name__}
+    _log.warning("a record that cannot be read was skipped", extra={"fields": fields})
+
+
+def _chat_summary(memory: Memory, record: Fact) -> dict[str, Any]:
+    return _summary(memory, record.scope, msgspec.convert(record.value, ConversationState))
 
 
 def _thread_summary(record: Fact) -> dict[str, Any]:
     user, id = conversation_of(record.scope)
-    state = msgspec.convert(record.value, _ThreadState)
+    state = msgspec.convert(record.value, ThreadState)
     return {
         "id": id,
         "user": user,

@@ -14,13 +14,7 @@ import msgspec
 from memoranda.api.memory import Memory
 from memoranda.chat.conversation import (
     INTERRUPTED,
-    Active,
-    ConversationState,
-    Draft,
     History,
-    MessageState,
-    Part,
-    Usage,
     conversation_scope,
     message_key,
     message_write,
@@ -32,6 +26,7 @@ from memoranda.chat.conversation import (
 from memoranda.engine.facts import GetFact, GetFacts, SetFact
 from memoranda.errors import Conflict, IdempotencyMismatch, UsageError
 from memoranda.model.clock import utc_now
+from memoranda.model.conversation import Active, ConversationState, Draft, MessageState, Part, Usage
 from memoranda.model.fact import Fact
 from memoranda.model.names import CHAT_RECORD, require_label
 from memoranda.model.scope import Scope

@@ -15,13 +15,14 @@ from memoranda.agent.prompt import MEMORY_NOTICE, escape, wrap
 from memoranda.api.context import ContextPlan, build_context, mounted_records, render_item, render_items
 from memoranda.api.memory import Memory
 from memoranda.chat.agent import Agent, MemoryPolicy, policy_for
-from memoranda.chat.conversation import INTERRUPTED, History, Part, read_history
+from memoranda.chat.conversation import INTERRUPTED, History, read_history
 from memoranda.chat.memory_tools import Mounts, Seen, tools_for
 from memoranda.chat.open_turn import ensure_agent
 from memoranda.engine.blocks import RecallBlocks
 from memoranda.engine.recall import RecallAll
 from memoranda.errors import InvalidValue, LimitExceeded
 from memoranda.model.block import BlockScope
+from memoranda.model.conversation import Part
 from memoranda.model.limits import larger_limit
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote

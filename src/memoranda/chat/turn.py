@@ -27,12 +27,13 @@ from memoranda.agent.models import Ask, Model, Said
 from memoranda.agent.prompt import data_fence
 from memoranda.api.memory import Memory
 from memoranda.chat.agent import TOOL_NAMES, Agent, MemoryPolicy, policy_for
-from memoranda.chat.conversation import Draft, Part, Usage, read_history, source_label
+from memoranda.chat.conversation import read_history, source_label
 from memoranda.chat.memory_tools import MemoryTools
 from memoranda.chat.open_turn import Answered, OpenTurn, add_summary, begin_turn, find_answer
 from memoranda.chat.prompt import Assembled, ask_of, assemble, check_message, newest_summary
 from memoranda.errors import Conflict, MemorandaError, ModelError, ModelFailed, ModelUnavailable
 from memoranda.model.clock import utc_now
+from memoranda.model.conversation import Draft, Part, Usage
 from memoranda.model.limits import check_count
 from memoranda.model.text import quote, storable_text, without_halves
 from memoranda.model.value import encode

@@ -574,8 +574,11 @@ def unlearn(rows: Transaction, effect: Unlearn, call: Call) -> Outcome[list[str]
 
 def _chats_of(entry: Entry) -> frozenset[str]:
     """Return the chats that a statement comes from; none if it comes from elsewhere too."""
-    refs: list[str] = entry.metadata.get("said_in", [])
-    found = [source.conversation for ref in refs for source in _source_of(ref)]
+    refs: Any = entry.metadata.get("said_in", [])
+    try:
+        found = [source.conversation for ref in refs for source in _source_of(ref)]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return frozenset()  # its metadata were written by hand
     return frozenset(found if len(found) == len(refs) else ())
 
 

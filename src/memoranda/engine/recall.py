@@ -337,8 +337,8 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
         read: dict[int, Entry] = {}
-        candidates = _candidates(store, effect, call, now, read)
-        matches = _all_matches(store, effect, candidates, now, read, call, ended_too=attempt == _ATTEMPTS)
+        candidates = _without_labels(store, effect, call, now, _candidates(store, effect, call, now, read))
+        matches = _all_matches(store, effect, candidates, now, read, ended_too=attempt == _ATTEMPTS)
         if len(matches) == len(candidates):
             break
     matches = _without_repeats(matches)
@@ -534,7 +534,6 @@ def _all_matches(
     candidates: Sequence[_Candidate],
     now: int,
     read: dict[int, Entry],
-    call: Call,
     *,
     ended_too: bool,
 ) -> list[Match]:
@@ -545,7 +544,6 @@ def _all_matches(
     if entries and not ended_too:
         moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
         entries = {sequence: entry for sequence, entry in entries.items() if seen(entry, moment)}
-    hidden = _hidden_definitions(store, effect, candidates, call)
     matches: list[Match] = []
     for one in candidates:
         entry = entries.get(one.part.entry_sequence(one.ranked.sequence))
@@ -557,14 +555,45 @@ def _all_matches(
             matches.append(match)
         elif item is not None:
             until = None if one.until is None else from_micros(one.until)
-            bare = one.group.kind == "record" and item.key in hidden
-            matches.append(_item_match(item, one.ranked, until, bare=bare))
+            matches.append(_item_match(item, one.ranked, until))
     return matches
 
 
-def _hidden_definitions(
-    store: Store, effect: RecallAll, candidates: Sequence[_Candidate], call: Call
-) -> frozenset[str]:
+def _without_labels(
+    store: Store, effect: RecallAll, call: Call, now: int, candidates: list[_Candidate]
+) -> list[_Candidate]:
+    """Rank records again by their values alone if the caller may not read their definitions.
+
+    Otherwise what is found, its score and the words that matched would confirm guesses at names and labels.
+    """
+    hidden = _hidden_definitions(store, candidates, call)
+    if not hidden:
+        return candidates
+    from memoranda.engine.memory_index import Part
+
+    found: list[tuple[int, _Candidate]] = []
+    records: list[tuple[int, _Candidate]] = []
+    items: list[Item] = []
+    for place, one in enumerate(candidates):
+        item = one.part.items.get(one.ranked.sequence)
+        if item is not None and one.group.kind == "record" and item.key in hidden:
+            records.append((place, one))
+            items.append(msgspec.structs.replace(item, text=item.bare, searched=item.bare, metadata={}))
+        else:
+            found.append((place, one))
+    embedder = call.embedders.local()
+    part = Part(call.embedders.space_of(embedder))
+    numbers = part.add_items([0] * len(items), items, embedder.embed_as_bytes([item.searched for item in items]))
+    record_of = dict(zip(numbers, records, strict=True))
+    for ranked in _rank_part(part, effect, call, now, None, {}, len(items)):
+        place, one = record_of[ranked.sequence]
+        found.append((place, one._replace(ranked=ranked, part=part)))
+    # As in `_candidates`; without a query all are alike, and their order is kept.
+    found.sort(key=lambda pair: (-pair[1].ranked.score, -pair[1].ranked.why.total, pair[0]))
+    return [one for _, one in found]
+
+
+def _hidden_definitions(store: Store, candidates: Sequence[_Candidate], call: Call) -> frozenset[str]:
     """Return the slugs of records among candidates whose definitions the caller may not read."""
     items = (one.part.items.get(one.ranked.sequence) for one in candidates if one.group.kind == "record")
     slugs = {item.key for item in items if item is not None}
@@ -577,11 +606,11 @@ def _hidden_definitions(
     return store.read(find, snapshot=False)
 
 
-def _item_match(item: Item, one: Ranked, until: datetime | None, *, bare: bool) -> Match:
+def _item_match(item: Item, one: Ranked, until: datetime | None) -> Match:
     said: Any = item.metadata.get("time")
     return Match(
-        content=item.bare if bare else item.text,
-        metadata={} if bare else item.metadata.copy(),
+        content=item.text,
+        metadata=item.metadata.copy(),
         score=one.score,
         why=one.why,
         kind=item.group.kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from memoranda.engine.blocks import ensure_block
+from memoranda.engine.blocks import BOOK, Book, ensure_block
 from memoranda.engine.definitions import COMPILING_TAKES_TIME, CreateDefinition, compile_ahead, create_definition
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.entries import Item, Remember, digest_of, entry_of_key, store_items
@@ -17,14 +18,24 @@ from memoranda.engine.facts import GetFact, SetFact, expire_fact, last_used, wri
 from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.sessions import StartSession, ending_scopes, find_ended_session, require_ending, start_session
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, Stream, verb
-from memoranda.errors import AlreadyExists, InvalidKey, SchemaViolation
+from memoranda.errors import AlreadyExists, InvalidKey, InvalidScope, SchemaViolation
 from memoranda.model.clock import moment_after
+from memoranda.model.conversation import ConversationState, MessageState, Part, ThreadMessage, ThreadState
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, import_source, with_source
-from memoranda.model.names import SESSION_RECORD, collection_key, is_block, is_runtime_state
+from memoranda.model.names import (
+    CHAT_RECORD,
+    SESSION_RECORD,
+    THREAD_MESSAGES,
+    THREAD_RECORD,
+    collection_key,
+    find_internal,
+    is_block,
+    is_runtime_state,
+)
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import (
@@ -162,10 +173,10 @@ def _prepare(store: Store, effect: Import, texts: Texts, call: Call) -> Call:
 def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Imported]:
     """Write definitions, facts and entries of a file; equal definitions are reused, newer and erased facts stay.
 
-    What a run or an agent's session would resume from is refused: a file can be edited, and the ledger that vouches
-    for it stays where it was exported.
+    What a run, an agent's session or a job would resume from is refused: a file can be edited, and the ledger that
+    vouches for it stays where it was exported. So is a record of a conversation that could not be read again.
     """
-    effect, refusals = _without_runtime_state(effect)
+    effect, refusals = _without_refused(effect)
     notes: list[Note] = []
     definitions = 0
     for definition in effect.definitions:
@@ -201,11 +212,25 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
     return Outcome(imported, (*notes, done))
 
 
-_NOT_IMPORTED = "Only the runtime writes this: runs, sessions of agents and the texts of programs are not imported"
+_NOT_IMPORTED = "Only the runtime writes this: runs, sessions of agents, jobs and texts of programs are not imported"
+
+_RECORDS: tuple[tuple[re.Pattern[str], Any], ...] = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (re.escape(CHAT_RECORD), ConversationState),
+        (r"chat\.parts\.[0-9]{12,}", Part),
+        (r"chat\.messages\.[0-9a-f]{32}", MessageState),
+        (re.escape(THREAD_RECORD), ThreadState),
+        (re.escape(THREAD_MESSAGES) + r"\.[0-9]{12,}", ThreadMessage),
+        (r"threads\.current\..+", str),
+        (re.escape(BOOK), Book),
+    )
+)
+"""The internal facts that are imported, apart from memory blocks: their keys, and what their values are."""
 
 
-def _without_runtime_state(effect: Import) -> tuple[Import, list[ImportRefusal]]:
-    """Return an import without state that only the runtime may write, and the refused lines."""
+def _without_refused(effect: Import) -> tuple[Import, list[ImportRefusal]]:
+    """Return an import without state that only the runtime may write or that it cannot read, and the refused lines."""
     tenant = effect.scope.tenant
     sessions = {fact.scope for fact in effect.facts if fact.key == SESSION_RECORD}
     refusals: list[ImportRefusal] = []
@@ -216,13 +241,40 @@ def _without_runtime_state(effect: Import) -> tuple[Import, list[ImportRefusal]]
             refusals.append(ImportRefusal(scope=path, key=key, reason=_NOT_IMPORTED))
         return not refused
 
+    def is_readable(fact: ImportedFact) -> bool:
+        reason = _why_unreadable(Scope(tenant, fact.scope), fact.key, bytes(fact.payload))
+        if reason is not None:
+            refusals.append(ImportRefusal(scope=fact.scope, key=fact.key, reason=reason))
+        return reason is None
+
     accepted = msgspec.structs.replace(
         effect,
         sessions=tuple(one for one in effect.sessions if is_accepted(one.scope, is_session=True)),
-        facts=tuple(fact for fact in effect.facts if is_accepted(fact.scope, fact.key)),
+        facts=tuple(fact for fact in effect.facts if is_accepted(fact.scope, fact.key) and is_readable(fact)),
         entries=tuple(entry for entry in effect.entries if is_accepted(entry.scope)),
     )
     return accepted, refusals
+
+
+def _why_unreadable(scope: Scope, key: str, payload: bytes) -> str | None:
+    """Return why the runtime could not read an internal fact; None if it can, and for all other facts."""
+    internal = find_internal(scope, key)
+    if internal is None or is_block(scope, key):
+        return None
+    kind = next((kind for pattern, kind in _RECORDS if pattern.fullmatch(key)), None)
+    if kind is None:
+        return f"Only {internal.writer} can write here, and never under this key"
+    try:
+        value = msgspec.convert(decode(payload), kind)
+        # Conversations that are named here are looked up, so their ids have to be valid.
+        named = [value] if kind is str else []
+        if kind is Book:
+            named = [source.conversation for line in value.values() for source in line.sources]
+        for id in named:
+            Scope.of(tenant=scope.tenant, user=scope.parts[0][1], thread=id)
+    except (msgspec.ValidationError, InvalidScope) as fault:
+        return f"It cannot be read as a record of {internal.writer}: {fault}"
+    return None
 
 
 def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinition, call: Call) -> tuple[Note, ...]:

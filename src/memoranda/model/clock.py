@@ -7,11 +7,15 @@ import re
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from memoranda.errors import InvalidDuration, UsageError
 from memoranda.model.text import quote
 
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with a zone, in a record: without one it cannot be compared with others."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 

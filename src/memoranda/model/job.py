@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from memoranda.model.clock import Moment
 from memoranda.model.fact import Fact
 from memoranda.model.names import check_key, why_not_a_name
 from memoranda.model.scope import ENDING_KINDS, LONGEST_ID, SHARED, Scope
@@ -50,12 +51,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """How far it has gone."""
     attempts: int = 0
     """Number of attempts since the last success."""
-    due_at: datetime
+    due_at: Moment
     """Earliest time of the next attempt."""
     worker: str = ""
     """The worker that runs it."""
-    leased_until: datetime | None = None
-    finished_at: datetime | None = None
+    leased_until: Moment | None = None
+    finished_at: Moment | None = None
     error: str = ""
     """Why it last failed."""
     work: dict[str, Any] = {}
@@ -103,9 +104,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_job(fact: Fact, kind: str) -> Job:
-    """Return the job that a fact is."""
+    """Return the job that a fact is; raise msgspec.ValidationError if it is none."""
     place = {"scope": msgspec.to_builtins(fact.scope), "kind": kind, "version": fact.version}
-    return msgspec.convert({**fact.value, **place}, Job)
+    return msgspec.convert({**msgspec.convert(fact.value, dict[str, Any]), **place}, Job)
 
 
 def job_key(kind: str) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from memoranda.model.block import BlockScope, BlockType
+from memoranda.model.clock import Moment
 from memoranda.model.result import Result
 
 Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated"]
@@ -67,7 +68,7 @@ class LearnedLine(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: tuple[Source, ...] = ()
     """Parts of chats; none for a line that follows a statement which was learned elsewhere."""
-    said_at: datetime
+    said_at: Moment
     topic: str = ""
     """In lines of earlier versions, which have no key: the attribute, if only one line of it is true at a time."""
     ended: bool = False

@@ -124,7 +124,7 @@ class Internal(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     """Each with everything below it; one that ends with `.*` without itself."""
     resumes: bool = False
-    """Whether programs resume from them, so that an import refuses them."""
+    """Whether programs or jobs resume from them, so that an import refuses them."""
 
     def has(self, scope: Scope, key: str) -> bool:
         """Return whether a key in a scope is one of these."""
@@ -144,8 +144,8 @@ _THREADS = tuple(
 INTERNALS = (
     Internal("memory blocks", (_USER, _USER_AGENT), ("blocks.core", "blocks.archival")),
     Internal("sleep-time memory", (_USER, _USER_AGENT), ("sleep.learned",)),
-    Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",)),
-    Internal("learning", _THREADS, ("jobs.learn",)),
+    Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",), resumes=True),
+    Internal("learning", _THREADS, ("jobs.learn",), resumes=True),
     Internal("chat", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
     Internal("conversations with workflows", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
     Internal("conversations with workflows", (_USER,), ("threads.current",)),
@@ -208,7 +208,7 @@ def check_own_key(scope: Scope, key: str) -> str:
 
 
 def is_runtime_state(scope: Scope, key: str | None = None) -> bool:
-    """Return whether a fact is state that a run or an agent's session resumes from, or the text of its program.
+    """Return whether a fact is state that a run, an agent's session or a job resumes from, or a program's text.
 
     Everything in the scope of a run counts, whatever its key: the runtime alone writes there.
     """

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+from memoranda.model.clock import Moment
 
 
 class ImportedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

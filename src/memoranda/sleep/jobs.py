@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from memoranda.api.memory import Memory
+from memoranda.chat.conversation import read_each
 from memoranda.engine.facts import FindFacts, GetFact, SetFact
 from memoranda.errors import Conflict, NotFound
 from memoranda.model.clock import utc_now
@@ -59,10 +60,10 @@ def get_job(memory: Memory, scope: Scope, kind: str) -> Job:
 
 
 def list_jobs(memory: Memory, kind: str, *, user: str | None = None, state: JobState | None = None) -> list[Job]:
-    """Return the jobs of a kind, of one user or of all, by due time."""
+    """Return the jobs of a kind, of one user or of all, by due time; one that cannot be read is logged."""
     below = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
     facts: list[Fact] = memory.perform(FindFacts(scope=below, key=job_key(kind), internal=True))
-    found = [read_job(fact, kind) for fact in facts]
+    found = read_each(facts, lambda fact: read_job(fact, kind))
     wanted = [job for job in found if state is None or job.state == state]
     return sorted(wanted, key=lambda job: (job.due_at, job.scope.path))
 

@@ -8,7 +8,12 @@ from typing import Literal, cast
 import msgspec
 
 from memoranda.api.memory import Memory
-from memoranda.chat.conversation import ConversationSummary, conversation_scope, read_state
+from memoranda.chat.conversation import (
+    ConversationSummary,
+    conversation_scope,
+    log_unreadable,
+    read_each,
+)
 from memoranda.engine.blocks import BOOK, LEARNED, Book
 from memoranda.engine.facts import FindFacts, GetFact
 from memoranda.engine.learned_lines import revert_text
@@ -19,6 +24,7 @@ from memoranda.model.block import Block, BlockType, canonical_digest, lines_of
 from memoranda.model.fact import Fact
 from memoranda.model.job import SLEEP, Job
 from memoranda.model.lesson import LineChange, Source
+from memoranda.model.names import CHAT_RECORD
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -71,21 +77,31 @@ def sources_of(memory: Memory, line: str, *, user: str, agent: str | None = None
 def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> list[str]:
     """Remove what was learned from erased conversations, of all users; return the removed lines.
 
-    A conversation that is not among those `known` is read once more, because it may be new.
+    A conversation that is not among those `known` is read once more, because it may be new. A book that cannot be read
+    is logged, and those of other users are still tidied.
     """
     existing = {(one.user, one.id) for one in known}
     books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=BOOK, internal=True))
     orphans: dict[str, set[str]] = {}
-    for number, book in enumerate(books, 1):
-        if not number % _CHECK_EVERY:
-            check_interrupt()
+
+    def read_gone(book: Fact) -> tuple[str, set[str]]:
         user = book.scope.parts[0][1]
         lines = msgspec.convert(book.value, Book).values()
         named = {source.conversation for line in lines for source in line.sources}
-        gone = {id for id in named if (user, id) not in existing and not _exists(memory, user, id)}
+        return user, {id for id in named if (user, id) not in existing and not _exists(memory, user, id)}
+
+    for number, (user, gone) in enumerate(read_each(books, read_gone), 1):
+        if not number % _CHECK_EVERY:
+            check_interrupt()
         if gone:
             orphans.setdefault(user, set()).update(gone)
-    return [line for user, gone in orphans.items() for line in _unlearn(memory, user, gone)]
+    removed: list[str] = []
+    for user, gone in orphans.items():
+        try:
+            removed += _unlearn(memory, user, gone)
+        except msgspec.ValidationError as fault:  # another book of this user
+            log_unreadable(Scope.of(tenant=memory.tenant, user=user), BOOK, fault)
+    return removed
 
 
 def limit_to(memory: Memory, scope: Scope) -> Memory:
@@ -94,7 +110,8 @@ def limit_to(memory: Memory, scope: Scope) -> Memory:
 
 
 def _exists(memory: Memory, user: str, conversation_id: str) -> bool:
-    return read_state(memory, conversation_scope(memory, user, conversation_id)) is not None
+    """Return whether there is a conversation, even if its record cannot be read."""
+    return memory.perform(GetFact(scope=conversation_scope(memory, user, conversation_id), key=CHAT_RECORD)) is not None
 
 
 def _unlearn(memory: Memory, user: str, conversations: set[str]) -> list[str]:

@@ -22,22 +22,23 @@ from memoranda.api.memory import Memory
 from memoranda.chat.conversation import (
     ConversationRecord,
     ConversationSummary,
-    Part,
     conversation_of,
     conversation_scope,
     list_conversations,
+    log_unreadable,
     read_conversation,
     source_label,
 )
 from memoranda.engine.blocks import LEARNED
 from memoranda.engine.learning import Learn, ReadStatements, Stated
-from memoranda.errors import Conflict
+from memoranda.errors import Conflict, Denied
 from memoranda.learning.extraction import Extracted, Extractor, Known
 from memoranda.learning.extraction import extract_by_rules as read_by_rules
 from memoranda.learning.messages import Message
 from memoranda.model.block import Block
 from memoranda.model.clock import Duration, parse_duration, utc_now
-from memoranda.model.job import LEARN, MOST_ATTEMPTS, SLEEP, Job, JobState
+from memoranda.model.conversation import Part
+from memoranda.model.job import LEARN, MOST_ATTEMPTS, SLEEP, Job, JobState, job_key, scope_of_job
 from memoranda.model.lesson import Learned, LeftOut, LineChange
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
@@ -116,7 +117,10 @@ def settle(memory: Memory, *, delay: Duration = DELAY) -> list[Job]:
         scope = conversation_scope(memory, one.user, one.id)
         if marks.get(scope, 0) < one.last_seq and _has_settled(one, utc_now(memory.clock), wait):
             # Learned in the order it was said, so that later statements replace earlier ones.
-            asked.append(enqueue(memory, scope, SLEEP, mark=one.last_seq, due_at=one.last_at + wait))
+            try:
+                asked.append(enqueue(memory, scope, SLEEP, mark=one.last_seq, due_at=one.last_at + wait))
+            except msgspec.ValidationError as fault:
+                log_unreadable(scope, job_key(SLEEP), fault)
     return [job for job in asked if job is not None]
 
 
@@ -203,7 +207,7 @@ def _run(
         return None
     try:
         if job.kind == LEARN:
-            return _read_again(memory, taken, extractor)
+            return _read_again(memory, taken, extractor, most_attempts)
         conversation = read_conversation(memory, *conversation_of(job.scope), kind="chat")
         if not _has_settled(conversation, utc_now(memory.clock), wait):
             # A new message restarts the wait.
@@ -229,13 +233,21 @@ def _note_failure(memory: Memory, job: Job, error: Exception, most_attempts: int
         return None
 
 
-def _read_again(memory: Memory, job: Job, extractor: Extractor) -> Ran:
+def _read_again(memory: Memory, job: Job, extractor: Extractor, most_attempts: int) -> Ran:
     """Learn from messages whose model failed."""
-    own = limit_to(memory, Scope.parse(job.work["scope"], tenant=memory.tenant)).through(LEARNED)
+    home = Scope.parse(job.work["scope"], tenant=memory.tenant)
+    if scope_of_job(home, job.work["conversation"]) != job.scope:
+        # A job that was forged in one scope must not make the worker act in another.
+        refusal = Denied(f"a job in `{job.scope}` cannot learn in `{home}`", hint="Erase the conversation of the job")
+        return Ran(job=fail(memory, job, refusal, most_attempts=0), failed=True)
+    own = limit_to(memory, home).through(LEARNED)
     learned = learn_again(own.perform, job, extractor)
     if learned is None:
         own.perform(finish_effect(memory, job, done=job.mark, result={}))
     after = get_job(memory, job.scope, LEARN)
+    if after.state == "running" and after.work["keys"] == job.work["keys"]:
+        error = Conflict("none of its messages was read", hint="Retry the job")
+        return Ran(job=fail(memory, after, error, most_attempts=most_attempts), failed=True)
     if after.state == "running":  # more messages have come, which could not be read either
         after = put_off(memory, after, until=utc_now(memory.clock), mark=after.mark)
     return Ran(job=after, learned=learned or Learned(conversation=job.work["conversation"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -542,8 +543,41 @@ class PermissionPromises:
         assert (shown["kiln"].content, shown["plan"].content) == ("The kiln: Codeword: heron", "plan: a: heron")
         assert not shown["plan"].metadata
         assert_raises(NotFound, lambda: member.at(ada.scope).context("heron", definitions=("plan",)))
-        assert "Codeword" not in member.at(ada.scope).context("heron", kinds=("record",)).text.partition("plan")[2]
+        text = member.at(ada.scope).context("heron", kinds=("record",)).text
+        assert (text.count("The kiln: Codeword: heron"), text.count("Codeword"), text.count("plan: a: heron")) == (
+            1,
+            1,
+            1,
+        )
         assert member.at(ada.scope).value("plan") == {"a": "heron"}
+
+    def test_recall_confirms_no_word_of_a_definition_that_may_not_be_read(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        described = {"type": "string", "title": "Codeword", "description": "The zebra clause"}
+        schema = {"type": "object", "properties": {"a": described}}
+        for slug, definition in (("kiln", "Bakery"), ("plan", "Walnut")):
+            memory.definitions.create(name=definition, slug=slug, schema=schema)
+            ada.set(slug, {"a": "heron"})
+        memory.permissions.grant("user:ada", "definitions.read", level="deny", path="plan")
+        hers = memory.acting_as("user:ada", role="member").at(ada.scope)
+
+        def found(query: str, place: ScopedMemory = hers, **options: Any) -> dict[str | None, Any]:
+            return {match.key: match for match in place.recall(query, kinds=("record",), **options).results}
+
+        for word in ("codeword", "zebra", "walnut"):
+            shown = {"plan"} if word == "walnut" else {"kiln", "plan"}
+            assert found(word, ada, mode="keyword").keys() == shown
+            assert found(word, mode="keyword").keys() == shown - {"plan"}
+            assert found(word, ada)["plan"].why.matched == (word,)
+            assert found(word)["plan"].why.matched == ()
+            both = found(f"heron {word}")["plan"].why
+            assert (both.matched, both.lexical) == (("heron",), found("heron qqqq")["plan"].why.lexical)
+            assert both.relevance < found(f"heron {word}", ada)["plan"].why.relevance
+        assert found("heron", mode="keyword").keys() == {"kiln", "plan"}
+        named: dict[str, Any] = {"definition": "Walnut"}
+        assert (found("heron", ada, filter=named).keys(), found("heron", filter=named).keys()) == ({"plan"}, set())
+        assert (list(found("", ada)), list(found(""))) == (["plan", "kiln"], ["plan", "kiln"])
 
     def test_a_grant_may_be_for_one_path(self, memory: Memory) -> None:
         memory.permissions.grant("agent", "memory", path="profile")
