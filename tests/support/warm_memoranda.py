@@ -188,7 +188,7 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Send a signal, if it is still running."""
         if self.poll() is None:
-            # It may have ended since: whoever forked it waits for it, and then says so.
+            # It may have ended since: the process that forked it waits for it, and then says so.
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
