@@ -296,3 +296,19 @@ def test_a_job_that_reads_none_of_its_messages_counts_its_attempts(
     assert seen == [*(("waiting", number) for number in range(1, MOST_ATTEMPTS)), ("dead", MOST_ATTEMPTS)]
     retry(memory, get_job(memory, place, "learn"))
     assert [one.job.state for one in run_due(memory)] == ["done"]
+
+
+@pytest.mark.parametrize("said_in", [5, "x", [5], ["entry:x"], ["message:user:eve#1"], ["message:user:eve/thread:t#x"]])
+def test_a_statement_with_metadata_written_by_hand_stops_no_other_user(
+    memory: Memory, talk: Any, lines: Any, said_in: Any
+) -> None:
+    for user in ("bob", "eve"):
+        talk("I live in Porto.", user=user)
+    settle(memory, delay=0)
+    run_due(memory, delay=0)
+    memory.scope(user="eve").remember("Likes owls", collection="statements", metadata={"said_in": said_in})
+    assert lines(user="bob") == lines(user="eve") == ["- Lives in Porto"]
+    for user in ("eve", "bob"):
+        memory.erase(user=user, thread="c1")
+    settle(memory, delay=0)
+    assert lines(user="bob") == lines(user="eve") == []
