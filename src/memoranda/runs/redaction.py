@@ -157,11 +157,10 @@ class Redaction:
         if text.lstrip()[:1] in ("{", "["):
             try:
                 value = decode(text.encode())
-            except (msgspec.DecodeError, ValueError, RecursionError):
-                pass  # it only begins like JSON
-            else:
                 found = self._strip(value, False)
                 return text if found == value else encode(found).decode()
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                pass  # it only begins like JSON, or is nested too deep
         text = _USERINFO.sub(self._strip_user, text)
         return _PAIR.sub(self._strip_pair, text) if pairs else text
 
