@@ -455,7 +455,7 @@ class PermissionPromises:
             lambda: reader.permissions.grant("user:ada", "ledger.read"),
         ):
             assert_raises(Denied, change)
-        assert [approval.effect.name for approval in memory.approvals.list()] == ["set_fact"]
+        assert [approval.capability for approval in memory.approvals.list()] == ["memory.write"]
         memory.acting_as("user:bob", role="member").scope(user="bob").set("language", "nl")
 
     def test_a_role_that_may_not_write_cannot_be_made_to_write_elsewhere(self, memory: Memory) -> None:
