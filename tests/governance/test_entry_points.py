@@ -268,7 +268,7 @@ export import recall_all learn unlearn read_statements read_contract supersede u
 list_collections list_namespaces list_scopes find_stale read_roles define_role delete_role read_steps end_idle_sessions
 """.split()
 
-BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "WriteEffect"}
+BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}
 
 
 def effect_classes(base: type[Effect] = Effect) -> Iterator[type[Effect]]:

@@ -55,7 +55,7 @@ from memoranda.store.base import FactQuery, Reader, Store, TenantState, Transact
 _LONGEST_NAME = 255
 
 
-class _TenantEffect(Effect, frozen=True, kw_only=True):
+class TenantEffect(Effect, frozen=True, kw_only=True):
     """An effect on definitions, or on records in any scope: whatever scope it names, it needs the whole tenant."""
 
     @property
@@ -64,7 +64,7 @@ class _TenantEffect(Effect, frozen=True, kw_only=True):
         return None
 
 
-class ReadDefinitions(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
+class ReadDefinitions(TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_definitions"):
     """Read the definitions of a tenant that the caller may read."""
 
     capability: ClassVar[str] = "definitions.read"
@@ -94,7 +94,7 @@ def read_contract(rows: Reader, effect: ReadContract, call: Call) -> Outcome[str
     return Outcome(None if definition is None else definition.id)
 
 
-class ReadRecords(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_records"):
+class ReadRecords(TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="read_records"):
     """Read every active record of one definition, in any scope."""
 
     definition: str
@@ -145,7 +145,7 @@ def misfit_of(value: Any, contract: Contract) -> tuple[str, str] | None:
     return None
 
 
-class CreateDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
+class CreateDefinition(TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="create_definition"):
     """Create a definition, under a new id or under the one that files already refer to."""
 
     capability: ClassVar[str] = "definitions.write.create"
@@ -173,7 +173,7 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
     payload: msgspec.Raw
 
 
-class UpdateDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
+class UpdateDefinition(TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="update_definition"):
     """Change the given parts of a definition; records follow a changed slug."""
 
     capability: ClassVar[str] = "definitions.write.update"
@@ -569,7 +569,7 @@ def _race_error(path: str, key: str) -> Conflict:
     )
 
 
-class FindStale(_TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
+class FindStale(TenantEffect, ReadEffect, frozen=True, kw_only=True, tag="find_stale"):
     """Compare the records of a definition with its schema, or with the one that a change would give it."""
 
     key: str
@@ -633,7 +633,7 @@ def find_stale(store: Store, effect: FindStale, call: Call) -> Outcome[FoundStal
     return Outcome(FoundStale(check, comparison.facts, comparison.bytes, contract_of(new)))
 
 
-class DeleteDefinition(_TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
+class DeleteDefinition(TenantEffect, WriteEffect, frozen=True, kw_only=True, tag="delete_definition"):
     """Delete a definition, `others` with it, and all their records, all or nothing."""
 
     capability: ClassVar[str] = "definitions.write.delete"

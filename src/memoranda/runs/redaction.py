@@ -40,7 +40,7 @@ _COOKIE_OPTIONS = frozenset({"path", "domain", "expires", "maxage", "samesite", 
 _LOWER = bytes.maketrans(bytes(range(65, 91)), bytes(range(97, 123)))
 _JOINTS = b"-_"
 _FOLD = {ord(one): None for one in _JOINTS.decode()}
-_USERINFO = re.compile(r"(?<=://)[^\s/?#@\"'<>]{1,512}@")
+_USERINFO = re.compile(r"://([^\s/?#@\"'<>]++)@")
 _PAIR = re.compile(
     r"""(?<![\w-])(?P<name>[\w-]{1,64})(?P<joint>\\*["']?\s{0,4}[=:]\s{0,4})"""
     r"""(?P<value>"(?:[^"\\]|\\.){1,8192}"|'[^']{1,8192}'|\\*["']?(?:(?:bearer|basic|token|digest)\s{1,4})?[^\s&;,"'<>}\]\\]+)""",
@@ -59,7 +59,8 @@ class Redaction:
         self._always = any(re.fullmatch(r"[a-z0-9.]+", one) is None for one in self._names)
         self._markers = (*_MARKERS, *(one.encode() for one in self._names))
         words = b"|".join(map(re.escape, (*(one.encode() for one in _CREDENTIALS), *self._markers[len(_MARKERS) :])))
-        self._named = re.compile(rb"(?:%b)[\"'\\]*\s{0,4}[=:,}\]]" % words)
+        self.pattern = re.compile(rb"(?:%b)[\"'\\]*+\s{0,4}[=:,}\]]" % words)
+        """Finds what may be one of the names in JSON, in lower case and without hyphens and underscores."""
         self._secrets: set[str] = set()
         self._ordered: list[str] = []
         self._needles: list[bytes] = []
@@ -108,7 +109,7 @@ class Redaction:
         folded = payload.translate(_LOWER, _JOINTS)
         for marker in self._markers:
             if marker in folded:
-                return self._named.search(folded) is not None
+                return self.pattern.search(folded) is not None
         return False
 
     def _is_redacted(self, name: str, value: Any) -> bool:
@@ -165,9 +166,9 @@ class Redaction:
         return _PAIR.sub(self._strip_pair, text) if pairs else text
 
     def _strip_user(self, match: re.Match[str]) -> str:
-        _, _, password = match[0][:-1].partition(":")
+        _, _, password = match[1].partition(":")
         self._add(unquote_plus(password))
-        return f"{REDACTED}@"
+        return f"://{REDACTED}@"
 
     def _strip_pair(self, match: re.Match[str]) -> str:
         name, joint, value = match["name"], match["joint"], match["value"]
