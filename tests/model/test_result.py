@@ -30,8 +30,8 @@ def results(memory: Memory) -> list[Any]:
     user = memory.scope(user=ATTACK)
     user.set("x", {})
     memory.definitions.update(definition.id, schema={"type": "object", "required": [ATTACK]}, stale="keep")
-    stale = user.get("x")
-    assert stale is not None and "<script>" in str(stale.misfit)
+    (stale,) = memory.definitions.records("x")
+    assert "<script>" in str(stale.misfit)
     recalled = ada.recall("alert")
     assert {match.kind for match in recalled} >= {"entry", "fact", "line"}
     return [
