@@ -634,17 +634,15 @@ class DefinitionPromises:
         assert error.count == 1
         assert "maximum" not in str(memory.definitions.get("counter").schema)
 
-    def test_more_records_than_a_transaction_takes_are_migrated_in_portions(self, store: Store) -> None:
-        memory = Memory(store, limits=Limits(migration=2))
+    def test_more_records_than_a_transaction_takes_are_migrated_in_portions(self, memory: Memory, store: Store) -> None:
         _count(memory, ada=6, bob=7, cy=8)
+        narrow = Memory(store, limits=Limits(migration=2)).definitions
 
-        error = assert_raises(
-            LimitExceeded, lambda: memory.definitions.update("counter", schema=AT_MOST_FIVE, migrate=lower)
-        )
+        error = assert_raises(LimitExceeded, lambda: narrow.update("counter", schema=AT_MOST_FIVE, migrate=lower))
         assert (error.limit, error.actual) == (2, 3)
-        memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
-        memory.definitions.update("counter", migrate=lower)
-        assert [one.value["n"] for one in memory.definitions.records("counter")] == [1, 2, 3]
+        narrow.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        narrow.update("counter", migrate=lower)
+        assert [one.value["n"] for one in narrow.records("counter")] == [1, 2, 3]
 
     def test_a_check_migrates_only_the_records_that_it_shows(self, memory: Memory) -> None:
         _count(memory, **{f"user{n}": 6 for n in range(9)})
@@ -676,8 +674,8 @@ class DefinitionPromises:
         memory.definitions.update("counter", **change, stale="keep")
         assert (memory.definitions.stale("counter").count, len(seen)) == (1, 9)
 
-    def test_a_migration_has_one_time_limit_for_all_its_records(self, store: Store) -> None:
-        _count(Memory(store), ada=6, bob=7)
+    def test_a_migration_has_one_time_limit_for_all_its_records(self, memory: Memory, store: Store) -> None:
+        _count(memory, ada=6, bob=7)
         seen: list[Any] = []
         slow = Memory(store, limits=Limits(migration_seconds=0)).definitions
         for options in ({}, {"stale": "keep"}, {"check": True}):
@@ -688,29 +686,31 @@ class DefinitionPromises:
         slow.update("counter", schema=AT_MOST_FIVE, stale="keep")
         error = assert_raises(LimitExceeded, lambda: slow.update("counter", migrate=_seeing(seen)))
         assert not seen and "another call" in error.hint
-        Memory(store).definitions.update("counter", migrate=_seeing(seen))
+        memory.definitions.update("counter", migrate=_seeing(seen))
         assert (len(seen), slow.stale("counter").count) == (2, 0)
         # Nothing is left to do, so nothing takes too long.
         slow.update("counter", migrate=_seeing(seen))
 
-    def test_a_migration_reads_and_makes_a_limited_number_of_bytes_at_once(self, store: Store) -> None:
-        # A value takes 7 bytes, and 8 with a sign: the first limit is for what is read, the second for what is made.
+    @pytest.mark.parametrize("lowered_by", [5, 10])
+    def test_a_migration_reads_and_makes_a_limited_number_of_bytes_at_once(
+        self, memory: Memory, store: Store, lowered_by: int
+    ) -> None:
         def sink(value: Any) -> Any:
-            return {"n": value["n"] - 10}
+            return {"n": value["n"] - lowered_by}
 
-        for place, (limit, make) in enumerate(((20, lower), (21, sink))):
-            memory = Memory(store, limits=Limits(migration_bytes=limit), tenant=f"t{place}")
-            _count(memory, ada=6, bob=7, cy=8)
-            error = assert_raises(
-                LimitExceeded, memory.definitions.update, "counter", schema=AT_MOST_FIVE, migrate=make
-            )
-            assert error.limit == limit < error.actual
-            memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
-            memory.definitions.update("counter", migrate=make)
-            assert memory.definitions.stale("counter").count == 0
+        # A value takes 7 bytes, and 8 with a sign: one limit is for what is read, the other for what is made.
+        limit = 20 if lowered_by == 5 else 21
+        _count(memory, ada=6, bob=7, cy=8)
+        narrow = Memory(store, limits=Limits(migration_bytes=limit)).definitions
+        error = assert_raises(LimitExceeded, narrow.update, "counter", schema=AT_MOST_FIVE, migrate=sink)
+        assert error.limit == limit < error.actual
+        narrow.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        narrow.update("counter", migrate=sink)
+        assert narrow.stale("counter").count == 0
 
-    def test_a_repair_keeps_what_was_migrated_in_time(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        memory = Memory(store)
+    def test_a_repair_keeps_what_was_migrated_in_time(
+        self, memory: Memory, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         _count(memory, ada=6, bob=7, cy=8)
         memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
         moments = iter((0.0, 1.0, 2.0))
