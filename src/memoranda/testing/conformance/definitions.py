@@ -713,9 +713,10 @@ class DefinitionPromises:
     ) -> None:
         _count(memory, ada=6, bob=7, cy=8)
         memory.definitions.update("counter", schema=AT_MOST_FIVE, stale="keep")
+        here = Memory(store).definitions
         moments = iter((0.0, 1.0, 2.0))
         monkeypatch.setattr("memoranda.api.tenant.monotonic", lambda: next(moments, 1_000.0))
-        error = assert_raises(LimitExceeded, lambda: memory.definitions.update("counter", migrate=lower))
+        error = assert_raises(LimitExceeded, lambda: here.update("counter", migrate=lower))
         assert "is kept" in error.hint
         assert [one.scope for one in memory.definitions.stale("counter").records] == ["user:cy"]
 
