@@ -15,6 +15,7 @@ from memoranda import __version__
 from memoranda.cli import main
 from memoranda.server import app
 from memoranda.server import launcher as serving
+from memoranda.server.programs import ReloadCounter
 from memoranda.server.requests import StrictRequest
 from memoranda.server.settings import Settings
 from memoranda.wire.admin import Health
@@ -27,9 +28,9 @@ def empty(request: StrictRequest) -> Health:
     return Health(status="ok", version=__version__)
 
 
-def create_app(settings: Settings) -> Litestar:
+def create_app(settings: Settings, *, counter: ReloadCounter) -> Litestar:
     """Return the application with that route."""
-    made = app.create_app(settings)
+    made = app.create_app(settings, counter=counter)
     made.register(empty)
     return made
 

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from memoranda.model.text import escape_hidden, is_hidden, without_halves
@@ -129,4 +130,13 @@ def estimate_tokens(text: str) -> int:
     >>> estimate_tokens("Prefers trains, since 2019"), estimate_tokens("北京")
     (9, 2)
     """
+    return _count_tokens(text) if len(text) <= _SHORT else len(_TOKENS.findall(text))
+
+
+_SHORT = 2_000
+"""Characters of a text whose tokens are remembered: contexts show the same memories again and again."""
+
+
+@lru_cache(1_024)
+def _count_tokens(text: str) -> int:
     return len(_TOKENS.findall(text))

@@ -369,6 +369,15 @@ _SMALLEST = 20
 
 
 def _words(text: str) -> frozenset[str]:
+    return _words_of(text) if len(text) <= _SHORT else frozenset(_WORDS.findall(text.casefold()))
+
+
+_SHORT = 2_000
+"""Characters of a text whose words are remembered."""
+
+
+@functools.lru_cache(1_024)
+def _words_of(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text.casefold()))
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from memoranda.model.entry import Collection, Entry, Shelf, ShelfState, Space
+from memoranda.model.entry import Collection, Entry, Match, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Reader
 
@@ -28,7 +28,7 @@ _AT_ONCE = 1_000_000
 
 _MOST_CACHED, _LONGEST_CACHED, _MOST_FIELDS = 512, 1_000, 16
 """Limits of an entry cache: entries, characters of a text, and fields of metadata."""
-_BYTES_OF_AN_ENTRY = 1_500
+_BYTES_OF_AN_ENTRY = 1_800
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 _Place = tuple[Shelf, str]
@@ -45,6 +45,7 @@ class EntryCache:
         """Start without entries."""
         self._removed = 0
         self._entries: dict[int, Entry] = {}
+        self._matches: dict[int, Match] = {}
         self._lock = threading.Lock()
 
     @property
@@ -67,9 +68,18 @@ class EntryCache:
         read = list(rows.entries(EntryQuery(tenant=shelf.scope.tenant, sequences=missing)))
         with self._lock:
             if self._removed != removed or len(self._entries) + len(read) > _MOST_CACHED:
-                self._removed, self._entries = removed, {}
+                self._removed, self._entries, self._matches = removed, {}, {}
             self._entries.update((entry.sequence, entry) for entry in read if _is_small(entry))
         return found + read
+
+    def match(self, entry: Entry, make: Callable[[], Match]) -> Match:
+        """Return an earlier match of an entry, or make one: a copy with another score costs a tenth of a new match."""
+        match = self._matches.get(entry.sequence)
+        if match is None:
+            match = make()
+            if entry.sequence in self._entries:
+                self._matches[entry.sequence] = match
+        return match
 
 
 class _Held:

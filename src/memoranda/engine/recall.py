@@ -140,7 +140,7 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
             ranked, entries = store.read(
                 lambda rows, ranked=ranked, cache=cache: _entries(rows, shelf, effect, ranked, cache)
             )
-        matches = _matches(entries, effect, ranked, now, ended_too=cache is None)
+        matches = _matches(entries, effect, ranked, now, cache)
         if len(matches) == len(ranked):
             break
     if effect.max_bytes is not None:
@@ -244,12 +244,20 @@ def _content(match: Match) -> tuple[Any, ...]:
     return match.content, match.metadata, around
 
 
-def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:
-    """Return the ranked entries as matches, without those that ended meanwhile unless `ended_too`."""
-    if not ended_too:
+def _matches(
+    read: list[Entry],
+    effect: Recall,
+    ranked: list[Ranked],
+    now: int,
+    cache: EntryCache | None,
+) -> list[Match]:
+    """Return the ranked entries as matches; with a cache, without those that ended meanwhile."""
+    if cache is not None:
         moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
         read = [entry for entry in read if seen(entry, moment)]
     entries = {entry.sequence: entry for entry in read}
+    if cache is not None and not effect.expand:
+        return [_match_again(entry, one, cache) for one in ranked if (entry := entries.get(one.sequence)) is not None]
     return [
         _entry_match(
             entry,
@@ -260,6 +268,11 @@ def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, 
         for one in ranked
         if (entry := entries.get(one.sequence)) is not None
     ]
+
+
+def _match_again(entry: Entry, one: Ranked, cache: EntryCache) -> Match:
+    match = cache.match(entry, lambda: _entry_match(entry, one))
+    return msgspec.structs.replace(match, score=one.score, why=one.why, metadata=entry.metadata.copy())
 
 
 def _entry_match(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
@@ -113,11 +114,8 @@ class Entry(Result, frozen=True, kw_only=True):
         """Return the moment that one of these metadata names, the first that does; else when it was stored."""
         for name in names:
             said: Any = self.metadata.get(name)
-            if isinstance(said, str):
-                try:
-                    return from_micros(parse_moment(said))
-                except UsageError:
-                    pass  # metadata may say anything
+            if isinstance(said, str) and (moment := _moment_in(said)) is not None:
+                return moment
         return self.created_at
 
     def is_current_at(self, now: datetime) -> bool:
@@ -134,6 +132,15 @@ class Entry(Result, frozen=True, kw_only=True):
             and (self.ended_at is None or moment < self.ended_at)
             and (self.expires_at is None or moment < self.expires_at)
         )
+
+
+@lru_cache(4_096)
+def _moment_in(text: str) -> datetime | None:
+    """Return the moment that a text names, or None: metadata may say anything. Recalls meet the same texts again."""
+    try:
+        return from_micros(parse_moment(text))
+    except UsageError:
+        return None
 
 
 class NewEntry(msgspec.Struct, frozen=True, gc=False):
