@@ -31,6 +31,7 @@ from memoranda.errors import (
     EvaluationFailed,
     ForeignDatabase,
     Full,
+    Held,
     IdempotencyMismatch,
     InvalidDefinition,
     InvalidDuration,
@@ -64,7 +65,7 @@ from memoranda.errors import (
 )
 from memoranda.model.block import Block, BlockMatch
 from memoranda.model.definition import Definition, Migration, SchemaCheck, StaleRecord
-from memoranda.model.effect import Approval
+from memoranda.model.effect import Approval, Contested
 from memoranda.model.entry import (
     Calibration,
     Collection,
@@ -79,11 +80,12 @@ from memoranda.model.entry import (
     Why,
 )
 from memoranda.model.event import Anchor, Event, RunEvent, RunStep, RunSummary, RunVerification, Verification
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Policy, Quota, Role, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.transfer import Imported
+from memoranda.model.trust import Origin
 
 if TYPE_CHECKING:
     from memoranda import abl, chat, mashin, sleep, testing, workflow
@@ -110,6 +112,7 @@ __all__ = [
     "Client",
     "Collection",
     "Conflict",
+    "Contested",
     "Corrupt",
     "Definition",
     "Denied",
@@ -124,6 +127,7 @@ __all__ = [
     "Forgotten",
     "Full",
     "Grant",
+    "Held",
     "Holding",
     "IdempotencyMismatch",
     "Imported",

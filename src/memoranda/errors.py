@@ -34,6 +34,7 @@
     │   ├── Denied                      no grant, or a denial                    .capability
     │   ├── Unauthenticated             no key or token, or one that is not valid
     │   ├── ApprovalRequired            waits for a decision                     .approval
+    │   │   └── Held                    contested, or found suspicious           .cause .findings
     │   └── QuotaExceeded               too much in one window                   .retry_after
     └── StorageError                    the disk or the database; .url
         ├── Busy                        locked by another writer; safe to retry
@@ -345,6 +346,10 @@ class Unauthenticated(Refused):
 
 class ApprovalRequired(Refused):
     """The effect waits for a decision; `.approval` is its id."""
+
+
+class Held(ApprovalRequired):
+    """The write is not visible until it is released: it contradicts something more trusted, or looks suspicious."""
 
 
 class QuotaExceeded(Refused):

@@ -15,8 +15,9 @@ import memoranda
 from memoranda import Memory
 from memoranda.engine.learned_lines import removed_lines, revert_book, revert_text
 from memoranda.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES, check_content, lines_of
-from memoranda.model.fact import Origin, Revision
+from memoranda.model.fact import Revision
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.sleep import forget_conversation, sources_of
 from memoranda.sleep.worker import Consolidated, run_sleep_time
 from memoranda.testing import FakeClock

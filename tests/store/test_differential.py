@@ -18,9 +18,10 @@ from memoranda.engine.facts import DeleteFact, SetFact, WriteFacts
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.event import GENESIS, Event, event_body
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Replay, RevisionQuery, Session, TenantState, Window
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore

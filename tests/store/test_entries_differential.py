@@ -21,8 +21,8 @@ from postgres_server import PostgresServer
 
 from memoranda.model.entry import Calibration, Collection, Entry, Indexed, NewEntry, Shelf, ShelfState, Space
 from memoranda.model.event import GENESIS, Event, event_body
-from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.store.base import EntryQuery
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore, connection

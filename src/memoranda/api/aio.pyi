@@ -21,7 +21,7 @@ from memoranda.model.clock import Clock, Duration, Ids
 from memoranda.model.context import Context
 from memoranda.model.definition import Definition, OnStale, SchemaCheck
 from memoranda.model.definition import Mode as DefinitionsMode
-from memoranda.model.effect import Approval, Effect, Status
+from memoranda.model.effect import Approval, Contested, Effect, Status
 from memoranda.model.entry import (
     NOTES,
     Collection,
@@ -52,6 +52,7 @@ from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy, Role, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
+from memoranda.model.trust import OriginKind, Trust
 from memoranda.retrieval.embed.base import Embedder
 
 class AsyncHandle:
@@ -130,6 +131,10 @@ class AsyncMemory(AsyncHandle):
     @property
     def approvals(self) -> AsyncApprovals:
         """What waits for a decision."""
+    async def conflicts(self, scope: Scope | None = None) -> list[Contested]:
+        """Return the writes that wait because they contradict something more trusted, each with what is current."""
+    async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> None:
+        """Decide a conflict: keep what is current, or take what was proposed."""
     @property
     def runs(self) -> AsyncRuns:
         """The runs of machines and workflows."""
@@ -143,8 +148,11 @@ class AsyncMemory(AsyncHandle):
         also: Sequence[tuple[str, Rule]] = (),
         door: str | None = None,
         source: str | None = None,
+        origin: OriginKind | None = None,
     ) -> AsyncMemory:
         """Return a handle for another actor, under this policy, this role, or what is granted to the actor."""
+    async def from_origin(self, origin: OriginKind) -> AsyncMemory:
+        """Return a handle for the same actor that passes on what comes from another origin: it is trusted no more."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant."""
     def narrowed(self, policy: Policy) -> AsyncMemory:
@@ -307,6 +315,7 @@ class AsyncScopedMemory(AsyncHandle):
         expand: int = 0,
         offset: int = 0,
         max_bytes: int | None = None,
+        min_trust: Trust = "untrusted",
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
     async def context(

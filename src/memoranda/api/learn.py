@@ -14,7 +14,7 @@ from memoranda.engine.entries import GetEntry
 from memoranda.engine.learning import KnownBefore, Learn, ReadStatements, Stated, Turn, Unread
 from memoranda.errors import MemorandaError
 from memoranda.learning.extraction import Extracted, Extractor, Known, extract_by_model, extract_by_rules
-from memoranda.learning.messages import Message, read_messages, read_moment, with_time
+from memoranda.learning.messages import Message, Role, read_messages, read_moment, with_time
 from memoranda.model.block import canonical_line
 from memoranda.model.clock import to_micros
 from memoranda.model.effect import Effect
@@ -24,6 +24,7 @@ from memoranda.model.lesson import Learned
 from memoranda.model.names import check_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import storable_text
+from memoranda.model.trust import OriginKind
 from memoranda.model.value import encode
 
 _PORTION = 200
@@ -133,6 +134,15 @@ class _ModelReader:
             return []
 
 
+_KIND_OF_ROLE: dict[Role, OriginKind] = {
+    "user": "user",
+    "system": "assistant",
+    "assistant": "assistant",
+    "tool": "tool_external",
+}
+"""What each role of a message is as an origin. A system message is what a program told its model, not a user."""
+
+
 class _Portion:
     """Some messages of a conversation as turns; a long message takes several."""
 
@@ -161,6 +171,7 @@ class _Portion:
                         text=text[begin : begin + _LONGEST_TEXT],
                         metadata=msgspec.Raw(encode(metadata)),
                         at=at,
+                        kind=_KIND_OF_ROLE[message.role],
                     )
                 )
         self.turns = tuple(turns)

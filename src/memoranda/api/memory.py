@@ -20,17 +20,19 @@ from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
 from memoranda.engine.scopes import ListScopes
 from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
+from memoranda.governance.approvals import ListConflicts
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
 from memoranda.governance.permissions import Membership, check_role_name, policies_of_role
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
-from memoranda.model.effect import Effect
+from memoranda.model.effect import Contested, Effect
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_label, require_label
 from memoranda.model.policy import BUILT_IN_ROLES, OWNER, Level, Policy, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import Imported
+from memoranda.model.trust import TRUST_OF, OriginKind, check_origin, is_at_least, kind_of_actor, lowest
 from memoranda.store.base import Store
 from memoranda.store.sqlite import SqliteStore
 
@@ -203,6 +205,36 @@ class Memory:
         """What waits for a decision."""
         return Approvals(self._gate, self._caller, self._shared)
 
+    def conflicts(self, scope: Scope | None = None) -> list[Contested]:
+        """Return the writes that wait because they contradict something more trusted, each with what is current.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada, page = memory.scope(user="ada"), memory.from_origin("tool_external").scope(user="ada")
+        ...     ada.set("city", "Oslo").value
+        ...     try:
+        ...         page.set("city", "Rome")
+        ...     except memoranda.Held as held:
+        ...         print(held.cause)
+        ...     [(one.key, one.current, one.proposed) for one in memory.conflicts()]
+        ...     memory.resolve(memory.conflicts()[0].id, "keep", reason="she did not move")
+        ...     memory.conflicts(), ada.value("city")
+        'Oslo'
+        conflict
+        [('city', 'Oslo', 'Rome')]
+        ([], 'Oslo')
+        """
+        return self.perform(ListConflicts(scope=self._shared, below=scope))
+
+    def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> None:
+        """Decide a conflict: keep what is current, or take what was proposed."""
+        if verdict not in ("keep", "take"):
+            raise UsageError(f"{quote(verdict)} is not a verdict", hint="Pass `keep` or `take`", path="verdict")
+        if self.approvals.get(conflict).cause != "conflict":
+            raise UsageError(f"{quote(conflict)} is not a conflict", hint=Hint("list", "approvals"), value=conflict)
+        decide = self.approvals.approve if verdict == "take" else self.approvals.refuse
+        decide(conflict, reason=reason)
+
     @property
     def runs(self) -> Runs:
         """The runs of machines and workflows."""
@@ -220,8 +252,14 @@ class Memory:
         also: Sequence[tuple[str, Rule]] = (),
         door: str | None = None,
         source: str | None = None,
+        origin: OriginKind | None = None,
     ) -> Memory:
         """Return a handle for another actor, under this policy, this role, or what is granted to the actor.
+
+        `origin` is what kind of origin the actor is, which says how far its writes are trusted: `tool_external` for
+        what comes from pages and other people's tools, `assistant` for a model. Such an actor cannot replace what is
+        trusted more: its write waits for a decision. Without it, the name of the actor says the kind, `tool:web` or
+        `agent:mail`; users and agents may then replace everything that they may write.
 
         `own` are the scopes that the rules of a role about one's own memory are about: those of the user where none are
         given and the actor is one, such as `user:ada`. `also` are rules that are added if the role allows a capability
@@ -243,6 +281,8 @@ class Memory:
                 actor=self.actor,
             )
         require_label("actor", actor)
+        kind = kind_of_actor(actor) if origin is None else check_origin(origin)
+        trust = lowest(self._caller.trust, TRUST_OF[kind])
         check_label("door", door)
         check_label("source", source)
         if policy is not None:
@@ -251,9 +291,9 @@ class Memory:
             raise UsageError("an actor has a policy or a role, not both", hint=Hint("python", "Call narrowed(policy)"))
         membership = None
         if role is not None:
-            kind, _, user = actor.partition(":")
+            prefix, _, user = actor.partition(":")
             if own is None:
-                own = (Scope.of(tenant=self.tenant, user=user),) if kind == "user" and user else ()
+                own = (Scope.of(tenant=self.tenant, user=user),) if prefix == "user" and user else ()
             membership = Membership(check_role_name(role), tuple(own), tuple(also))
             self._check_tenant_of(Policy(rules=tuple(Rule("allow", "*", scope) for scope in own)))
         return self._with_caller(
@@ -267,8 +307,24 @@ class Memory:
                 base=policies_of_role(membership)[0] if membership is not None and role in BUILT_IN_ROLES else None,
                 tenant=self.tenant,
                 at_once=self._caller.at_once,
+                kind=kind,
+                trust=trust,
+                authority="high" if origin is None and is_at_least(trust, "medium") else trust,
             )
         )
+
+    def from_origin(self, origin: OriginKind) -> Memory:
+        """Return a handle for the same actor that passes on what comes from another origin: it is trusted no more.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     found = memory.from_origin("tool_external").scope(user="ada").set("hotel.rating", 4)
+        ...     found.origin.kind, found.origin.trust
+        ('tool_external', 'low')
+        """
+        trust = lowest(self._caller.trust, TRUST_OF[check_origin(origin)])
+        authority = lowest(self._caller.authority, trust)
+        return self._with_caller(msgspec.structs.replace(self._caller, kind=origin, trust=trust, authority=authority))
 
     def in_tenant(self, tenant: str) -> Memory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant.

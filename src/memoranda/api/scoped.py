@@ -62,6 +62,7 @@ from memoranda.model.names import check_key, check_label, check_own_key, require
 from memoranda.model.ref import as_ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import Trust, check_trust
 from memoranda.model.value import encode_checked
 
 _MISSING: Any = object()
@@ -453,6 +454,7 @@ class ScopedMemory:
         expand: int = 0,
         offset: int = 0,
         max_bytes: int | None = None,
+        min_trust: Trust = "untrusted",
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
 
@@ -463,7 +465,8 @@ class ScopedMemory:
         A `filter` is on metadata: {"account": "acme"}, or with operators {"urgency": {"$gte": 3}}. `expand` adds this
         number of neighbours on either side of each match in a collection. An empty query gives the newest entries; an
         unknown collection has none, and `known` is False. `offset` leaves out the best ones, which an earlier answer
-        had; with `max_bytes` the answer ends with the match whose content exceeds it.
+        had; with `max_bytes` the answer ends with the match whose content exceeds it. `min_trust` leaves out what is
+        trusted less, such as what tools wrote.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -505,6 +508,7 @@ class ScopedMemory:
             "mode": check_mode(mode),
             "offset": offset,
             "max_bytes": max_bytes,
+            "min_trust": check_trust(min_trust),
         }
         if collection is not None:
             effect = Recall(collection=check_collection(collection), expand=expand, **options)

@@ -119,6 +119,7 @@ def _line_of(part: ExportedPart) -> _Line:
                 updated_at=part.updated_at,
                 expires_at=part.expires_at,
                 domain=part.domain,
+                trust=part.origin.trust,
             )
         )
     return _Line(
@@ -131,6 +132,7 @@ def _line_of(part: ExportedPart) -> _Line:
             metadata=msgspec.Raw(encode(part.metadata)),
             created_at=part.created_at,
             expires_at=part.expires_at,
+            trust=part.origin.trust,
         )
     )
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from memoranda.engine.embedding import Texts, text_of, texts_by_space
-from memoranda.engine.entries import EMBEDDING_TAKES_TIME, Remember, embed_texts, ensure_storable, remember
+from memoranda.engine.entries import (
+    EMBEDDING_TAKES_TIME,
+    Remember,
+    embed_texts,
+    ensure_storable,
+    entry_of_key,
+    remember,
+)
 from memoranda.engine.facts import (
     DeleteFact,
     SetFact,
@@ -22,13 +29,15 @@ from memoranda.engine.facts import (
     request_part,
     set_fact,
 )
-from memoranda.engine.forget import Forget, demands_of_forget, forget_after
+from memoranda.engine.forget import Forget, demands_of_forget, forget_after, origins_of_forget
+from memoranda.engine.reviews import contest
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
-from memoranda.model.effect import Demand, WriteEffect
-from memoranda.model.entry import Forgotten, Remembered
+from memoranda.model.effect import Demand, Side, WriteEffect
+from memoranda.model.entry import Forgotten, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.trust import Origin
 from memoranda.model.value import canonical, decode, encode
 from memoranda.store.base import EntryQuery, Reader, Replay, Transaction
 
@@ -51,6 +60,20 @@ class WriteBatch(WriteEffect, frozen=True, kw_only=True, tag="write_batch"):
         """Return the number of writes and the bytes of what they write."""
         weights = [write.weight() for write in self.writes]
         return sum(writes for writes, _ in weights), sum(size for _, size in weights)
+
+    def map_contents(self, change: Callable[[bytes], bytes]) -> WriteBatch:
+        """Return the effect with each value changed by a function."""
+        return msgspec.structs.replace(self, writes=tuple(write.map_contents(change) for write in self.writes))
+
+    def sides(self) -> Iterator[Side]:
+        """Yield what it would write."""
+        for write in self.writes:
+            yield from write.sides()
+
+    def entry_keys(self) -> Iterator[str]:
+        """Yield the keys of the entries that it would store."""
+        for write in self.writes:
+            yield from write.entry_keys()
 
     def with_source(self, source: str) -> WriteBatch:
         """Return the effect with this source on each write that names none."""
@@ -147,6 +170,10 @@ def _earlier_result(rows: Transaction, write: Write, name: str, number: int | No
 def write_batch(rows: Transaction, effect: WriteBatch, call: Call) -> Outcome[list[Result]]:
     """Do several writes in order; the transaction commits all of them or none."""
     ensure_batch_fits(len(effect.writes), call.limits)
+    if call.authority != "high":
+        contested = contest(rows, effect, _replaced_origins(rows, effect, call), call)
+        if contested is not None:
+            return contested  # pyright: ignore[reportReturnType]  # the gate raises it
     results: list[Result] = []
     notes: list[Note] = []
     for write in effect.writes:
@@ -155,6 +182,21 @@ def write_batch(rows: Transaction, effect: WriteBatch, call: Call) -> Outcome[li
         results.append(outcome.value[0] if isinstance(write, Remember) else outcome.value)
         notes += outcome.notes
     return Outcome(results, tuple(notes))
+
+
+def _replaced_origins(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Origin]:
+    """Yield the origins of what a batch would replace or forget."""
+    for write in effect.writes:
+        if isinstance(write, SetFact | DeleteFact):
+            current = rows.fact(write.scope, write.key, value=False)
+            if current is not None and current.active_at(call.now):
+                yield current.origin
+        elif isinstance(write, Remember):
+            shelf = Shelf(write.scope, write.collection, write.namespace)
+            found = (entry_of_key(rows, shelf, key) for key in write.entry_keys())
+            yield from (entry.origin for entry in found if entry is not None and entry.is_current_at(call.now))
+        else:
+            yield from origins_of_forget(rows, write, call)
 
 
 def _write(rows: Transaction, write: Write, call: Call, notes_before: int) -> Outcome[Any]:

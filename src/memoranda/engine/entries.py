@@ -14,17 +14,18 @@ import msgspec
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.pages import take_within
 from memoranda.engine.refs import find_entry
+from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open, may_end
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb
 from memoranda.errors import LimitExceeded
 from memoranda.model.clock import from_micros
-from memoranda.model.effect import CollectionEffect, Effect, ReadEffect
+from memoranda.model.effect import CollectionEffect, Effect, ReadEffect, Side
 from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Origin, with_source
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin, OriginKind
 from memoranda.model.value import canonical, decode
 from memoranda.store.base import EntryQuery, Reader, Store, Transaction
 
@@ -42,6 +43,8 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     key: str | None = None
     at: int | None = None
     """Since when it holds, in microseconds, if that is not the moment of the call."""
+    kind: OriginKind | None = None
+    """What kind of origin it is from, if the caller only passes it on."""
 
 
 class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
@@ -61,6 +64,35 @@ class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
         """Return the number of items and the bytes of their contents."""
         return len(self.items), sum(len(bytes(item.payload)) for item in self.items)
 
+    def map_contents(self, change: Callable[[bytes], bytes]) -> Remember:
+        """Return the effect with the content and metadata of each item changed by a function."""
+        items = tuple(
+            msgspec.structs.replace(
+                item,
+                payload=msgspec.Raw(change(bytes(item.payload))),
+                metadata=msgspec.Raw(change(bytes(item.metadata))),
+            )
+            for item in self.items
+        )
+        return msgspec.structs.replace(self, items=items)
+
+    def sides(self) -> Iterator[Side]:
+        """Yield what it would store under keys."""
+        for item in self.items:
+            if item.key is not None:
+                proposed = decode(bytes(item.payload))
+                yield Side(
+                    scope=self.scope,
+                    key=item.key,
+                    collection=self.collection,
+                    namespace=self.namespace,
+                    proposed=proposed,
+                )
+
+    def entry_keys(self) -> Iterator[str]:
+        """Yield the keys of the items."""
+        return (item.key for item in self.items if item.key is not None)
+
 
 def _texts_to_embed(rows: Reader, effect: Remember, call: Call) -> Texts:
     ensure_storable(rows, effect, call.limits)
@@ -77,6 +109,12 @@ def embed_texts(store: Store, effect: Effect, texts: Texts, call: Call) -> Call:
     return msgspec.structs.replace(call, derived=derive(texts, call.embedders))
 
 
+def held_items(effect: Remember, approval: str) -> list[Remembered]:
+    """Return the result for items that wait for a decision."""
+    one = Remembered(id="", collection=effect.collection, namespace=effect.namespace, stored=False, held=approval)
+    return [one] * len(effect.items)
+
+
 EMBEDDING_TAKES_TIME = "what is embedded takes its time"
 
 
@@ -88,6 +126,7 @@ EMBEDDING_TAKES_TIME = "what is embedded takes its time"
         prepare=embed_texts,
         busy=EMBEDDING_TAKES_TIME,
     ),
+    held_result=held_items,
 )
 def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Remembered]]:
     """Store the items that are not there yet; return what became of each.
@@ -98,6 +137,13 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
     ensure_storable(rows, effect, call.limits)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     before = _texts_to_replace(rows, shelf, effect)
+    if call.authority != "high":
+        replaced = (entry_of_key(rows, shelf, item.key) for item in effect.items if item.key is not None)
+        current = (*before, *(one for one in replaced if one is not None and one.is_current_at(call.now)))
+        contested = contest(rows, effect, (one.origin for one in current), call)
+        if contested is not None:
+            held = contested.value.details["approval"]
+            return Outcome(held_items(effect, held), contested.notes)
     done, notes = store_items(
         rows,
         shelf,
@@ -105,7 +151,7 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
         call,
         at=call.now,
         expires_at=call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None,
-        origin=with_source(call.origin, effect.source),
+        origin=call.origin.with_source(effect.source),
     )
     current = {one.id for one in done} | {one.replaced for one in done}
     notes += [end_entry(rows, entry, call.now) for entry in before if entry.id not in current]
@@ -177,7 +223,7 @@ def store_items(
     digests = [digest_of(bytes(item.payload)) for item in items]
     # Of many items the candidates are read at once; a single one is looked up directly.
     candidates = _Candidates(rows, shelf, items, digests) if len(items) > 1 else None
-    new_entries = _NewEntries(rows, shelf, collection, expires_at, origin)
+    new_entries = _NewEntries(rows, shelf, collection, expires_at)
     done: list[Remembered] = []
     for item, digest in zip(items, digests, strict=True):
         begins = at if item.at is None else min(from_micros(item.at), call.now)
@@ -200,7 +246,7 @@ def store_items(
                 notes.append(expire_entry(rows, current))
                 current, same = None, False
         entry = new_entries.make(item, digest, call)
-        new_entries.add(entry, begins)
+        new_entries.add(entry, begins, origin if item.kind is None else origin.from_kind(item.kind))
         if candidates is not None:
             candidates.note(item, digest)
         replaced = current.id if current is not None else None
@@ -230,17 +276,15 @@ class _Candidates:
 class _NewEntries:
     """New entries of a shelf, which are written together and have one event."""
 
-    def __init__(
-        self, rows: Transaction, shelf: Shelf, collection: Collection, expires_at: datetime | None, origin: Origin
-    ) -> None:
+    def __init__(self, rows: Transaction, shelf: Shelf, collection: Collection, expires_at: datetime | None) -> None:
         self._rows = rows
         self._shelf = shelf
         home, successor = collection.space, collection.successor
         self._spaces = (home,) if successor is None else (home, successor)
         self._embedders = [space.embedder for space in self._spaces]
         self._expires_at = expires_at
-        self._origin = origin
-        self._at: datetime | None = None
+        self._at: tuple[datetime, Origin] | None = None
+        """When the waiting entries begin, and their origin."""
         self._waiting: list[NewEntry] = []
         self._written: list[NewEntry] = []
         self._sequences: list[int] = []
@@ -253,11 +297,11 @@ class _NewEntries:
         id, metadata = call.ids.new("entry"), bytes(item.metadata)
         return NewEntry(id, item.key, payload, metadata, digest, derived.analysis(text), vectors)
 
-    def add(self, entry: NewEntry, at: datetime) -> None:
+    def add(self, entry: NewEntry, at: datetime, origin: Origin) -> None:
         """Add an entry as of a moment; it is written later, together with others."""
-        if at != self._at:
+        if self._at is None or self._at != (at, origin):
             self.write()
-            self._at = at
+            self._at = at, origin
         self._waiting.append(entry)
 
     def write(self) -> None:
@@ -267,9 +311,9 @@ class _NewEntries:
                 self._shelf,
                 self._waiting,
                 self._embedders,
-                created_at=self._at,
+                created_at=self._at[0],
                 expires_at=self._expires_at,
-                origin=self._origin,
+                origin=self._at[1],
             )
             self._written += self._waiting
             self._waiting = []

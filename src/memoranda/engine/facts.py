@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, cast
 
@@ -12,17 +12,19 @@ import msgspec
 
 from memoranda.engine.blocks import end_removed_statements, ensure_block
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
+from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, moment_after, to_micros
-from memoranda.model.effect import Demand, ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, ReadEffect, Side, WriteEffect
 from memoranda.model.event import Note
-from memoranda.model.fact import Fact, Origin, Revision, with_source
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block, is_internal, may_have_internals
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import Origin
 from memoranda.model.value import canonical, decode, encode_checked, hash_content
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
@@ -241,6 +243,14 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
         """Return one write and the bytes of its value."""
         return 1, len(bytes(self.payload))
 
+    def sides(self) -> Iterator[Side]:
+        """Yield what it would write."""
+        yield Side(scope=self.scope, key=self.key, proposed=decode(bytes(self.payload)))
+
+    def map_contents(self, change: Callable[[bytes], bytes]) -> SetFact:
+        """Return the effect with its value changed by a function."""
+        return msgspec.structs.replace(self, payload=msgspec.Raw(change(bytes(self.payload))))
+
 
 class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
     """Delete one fact, if it is at the expected version and stamp; its history stays."""
@@ -251,6 +261,10 @@ class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
     stamp: int | None = None
     source: str | None = None
     idempotency_key: str | None = None
+
+    def sides(self) -> Iterator[Side]:
+        """Yield what it would delete."""
+        yield Side(scope=self.scope, key=self.key)
 
 
 class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
@@ -267,6 +281,15 @@ class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
     def weight(self) -> tuple[int, int]:
         """Return the number of writes and the bytes of their values."""
         return len(self.writes), sum(write.weight()[1] for write in self.writes)
+
+    def sides(self) -> Iterator[Side]:
+        """Yield what it would write."""
+        for write in self.writes:
+            yield from write.sides()
+
+    def map_contents(self, change: Callable[[bytes], bytes]) -> WriteFacts:
+        """Return the effect with each value changed by a function."""
+        return msgspec.structs.replace(self, writes=tuple(write.map_contents(change) for write in self.writes))
 
     def with_source(self, source: str) -> WriteFacts:
         """Return the effect with this source on each write that names none."""
@@ -384,7 +407,7 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     erasure: a caller with an old version can only lose the race, never win it by accident.
     """
     ensure_open(rows, effect.scope)
-    return _set_in_open(rows, effect, call)
+    return contest_facts(rows, effect, (effect,), call) or _set_in_open(rows, effect, call)
 
 
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
@@ -410,7 +433,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         # From the clock, not from the stamp: a stamp runs ahead of a clock that was set back.
         expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else end,
         domain=effect.domain,
-        origin=with_source(call.origin, effect.source),
+        origin=call.origin.with_source(effect.source),
     )
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
@@ -460,7 +483,7 @@ def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
 def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
     """Delete a fact and return whether there was one; its history stays until it is erased."""
     ensure_open(rows, effect.scope)
-    return _delete_in_open(rows, effect, call)
+    return contest_facts(rows, effect, (effect,), call) or _delete_in_open(rows, effect, call)
 
 
 def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
@@ -469,7 +492,7 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
         return Outcome(False, notes)
     if is_block(effect.scope, effect.key):
         notes = (*notes, *end_removed_statements(rows, effect.scope, effect.key, "", call))
-    return Outcome(True, (*notes, remove_fact(rows, current, version, at, with_source(call.origin, effect.source))))
+    return Outcome(True, (*notes, remove_fact(rows, current, version, at, call.origin.with_source(effect.source))))
 
 
 def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:
@@ -477,10 +500,23 @@ def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origi
     return end_fact(rows, fact, "deleted", version, at, origin)
 
 
+def contest_facts(
+    rows: Transaction, effect: WriteEffect, writes: Iterable[SetFact | DeleteFact], call: Call
+) -> Outcome[Any] | None:
+    """Hold an effect whose writes would replace a fact of someone who is trusted more; None if none of them would."""
+    if call.authority == "high":
+        return None
+    current = (rows.fact(write.scope, write.key, value=False) for write in writes)
+    return contest(rows, effect, (fact.origin for fact in current if fact and fact.active_at(call.now)), call)
+
+
 @verb(WriteFacts, find_replay=find_replay, keep_replay=keep_replay)
 def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool]]:
     """Do several writes in order; the transaction commits all of them or none."""
     ensure_batch_fits(len(effect.writes), call.limits)
+    contested = contest_facts(rows, effect, effect.writes, call)
+    if contested is not None:
+        return contested
     values: list[Fact | bool] = []
     notes: list[Note] = []
     known_open: set[str] = set()

@@ -14,6 +14,7 @@ from memoranda.engine.entries import document_of, end_entry, entry_of_key, live_
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_target
+from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.model.block import lines_of
@@ -24,6 +25,7 @@ from memoranda.model.fact import Fact
 from memoranda.model.identifier import Identifier
 from memoranda.model.names import collection_key, is_block, is_internal
 from memoranda.model.ref import Ref
+from memoranda.model.trust import Origin
 from memoranda.model.value import encode
 from memoranda.store.base import FactQuery, Reader, Transaction
 
@@ -69,12 +71,24 @@ def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: in
     """Forget in a transaction that has made this number of notes already."""
     ensure_open(rows, effect.scope)
     targets = list(_targets(rows, effect, call))
+    contested = None if effect.dry_run else contest(rows, effect, map(_origin_of, targets), call)
+    if contested is not None:
+        return contested  # pyright: ignore[reportReturnType]  # the gate raises it
     counted = _count(targets, dry_run=effect.dry_run)
     if effect.dry_run or not targets:
         return Outcome(counted)
     notes = [note for target in targets for note in _end(rows, target, call)]
     undo = undo_token(rows, effect.scope.tenant, len(notes), notes_before)
     return Outcome(msgspec.structs.replace(counted, undo=undo), tuple(notes))
+
+
+def origins_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Origin]:
+    """Return the origins of what an effect would forget."""
+    return (_origin_of(target) for target in _targets(rows, effect, call))
+
+
+def _origin_of(target: Target) -> Origin:
+    return target.block.origin if isinstance(target, Lines) else target.origin
 
 
 def undo_token(rows: Transaction, tenant: str, notes: int, notes_before: int = 0) -> str:

@@ -35,9 +35,10 @@ from memoranda.model.block import (
 )
 from memoranda.model.entry import STATEMENTS, Entry, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Origin, Revision
+from memoranda.model.fact import Revision
 from memoranda.model.lesson import LearnedLine, LeftOut, LineChange, Source, WhyLeftOut
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.model.value import encode
 from memoranda.store.base import Reader, RevisionQuery, Transaction
 

@@ -20,6 +20,7 @@ from memoranda.engine.embedding import Texts, texts_by_space
 from memoranda.engine.entries import (
     EMBEDDING_TAKES_TIME,
     Item,
+    Remember,
     embed_texts,
     end_entry,
     entry_of_key,
@@ -29,6 +30,7 @@ from memoranda.engine.entries import (
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import LearnedLines, Line
+from memoranda.engine.reviews import hold
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.model.block import (
@@ -48,12 +50,12 @@ from memoranda.model.clock import from_micros
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import with_source
 from memoranda.model.job import LEARN, Job, job_key, read_job, scope_of_job
 from memoranda.model.lesson import Learned, Lesson, Source, Verdict
 from memoranda.model.names import collection_key
 from memoranda.model.ref import parse_ref
 from memoranda.model.scope import Scope
+from memoranda.model.trust import OriginKind, is_at_least
 from memoranda.model.value import decode, encode
 from memoranda.store.base import EntryQuery, FactQuery, Reader, Transaction
 
@@ -71,6 +73,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     metadata: msgspec.Raw
     at: int | None = None
     """When it was said, in microseconds; now if None."""
+    kind: OriginKind = "user"
+    """What said it: what a model or a tool says is trusted less."""
 
 
 class Stated(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -290,12 +294,13 @@ def _keep_turns(rows: Transaction, effect: Learn, call: Call) -> tuple[list[str]
     known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns])
     new = [turn for turn in effect.turns if turn.key not in known]
     items = [
-        Item(payload=msgspec.Raw(encode(turn.text)), metadata=turn.metadata, key=turn.key, at=turn.at) for turn in new
+        Item(payload=msgspec.Raw(encode(turn.text)), metadata=turn.metadata, key=turn.key, at=turn.at, kind=turn.kind)
+        for turn in new
     ]
     ids: dict[str, str] = {}
     notes: list[Note] = []
     if items:
-        origin = with_source(call.origin, effect.source)
+        origin = call.origin.with_source(effect.source)
         stored, notes = store_items(rows, shelf, items, call, at=call.now, expires_at=None, origin=origin)
         ids = {turn.key: one.id for turn, one in zip(new, stored, strict=True)}
     needed = {place for stated in effect.statements for place in stated.messages}
@@ -327,6 +332,9 @@ class _ChainUpdate:
         self.notes: list[Note] = []
         current = entry_of_key(rows, self._shelf, stated.key)
         self._current = current if current is not None and current.is_current_at(call.now) else None
+        self._origin = call.origin.with_source(effect.source)
+        for place in stated.messages:
+            self._origin = self._origin.from_kind(effect.turns[place].kind)
         self._line = Line(
             owner_of(scope)[0] if has_blocks(scope) else "user",
             stated.key,
@@ -339,6 +347,9 @@ class _ChainUpdate:
     def lessons(self) -> list[Lesson]:
         """Bring the chain and the line up to date; return what became of the statement, if it was not left out."""
         verdict = self._verdict()
+        if self._current is not None and verdict in ("replaced", "ended"):
+            if not is_at_least(self._origin.trust, self._current.origin.trust):
+                return [self._contest(self._current)]
         if self._lines is None:
             return [self._keep(verdict)]
         if self._effect.lines and self._is_left_out(self._lines, verdict):
@@ -423,8 +434,34 @@ class _ChainUpdate:
             valid_from=None if stated.valid_from is None else from_micros(stated.valid_from),
         )
 
+    def _contest(self, current: Entry) -> Lesson:
+        """Hold a statement back that contradicts a more trusted one; return what became of it."""
+        stated = self._stated
+        write = Remember(
+            scope=self._shelf.scope, collection=STATEMENTS, items=(self._item(),), source=self._effect.source
+        )
+        asked = msgspec.structs.replace(self._call, origin=self._origin)
+        approval, note = hold(self._rows, write, write.capability, asked, "conflict")
+        self.notes.append(note)
+        return Lesson(
+            text=stated.text,
+            verdict="contested",
+            key=stated.key,
+            ref=current.ref,
+            said_in=self._said_in,
+            held=approval.id,
+        )
+
     def _store(self) -> str:
         """Store the entry of the statement; return its ref."""
+        stored, notes = store_items(
+            self._rows, self._shelf, [self._item()], self._call, at=self._call.now, expires_at=None, origin=self._origin
+        )
+        self.notes += notes
+        return f"entry:{stored[0].id}"
+
+    def _item(self) -> Item:
+        """Return the entry of the statement."""
         stated, current = self._stated, self._current
         metadata: dict[str, Any] = {
             **stated.metadata,
@@ -441,18 +478,12 @@ class _ChainUpdate:
             # The messages behind what is no longer true are found all the same, marked and after what is true now.
             before = [*current.metadata.get("outdates", ()), *current.metadata.get("said_in", ())]
             metadata["outdates"] = [ref.removeprefix("entry:") for ref in before][-_MOST_OUTDATED:]
-        item = Item(
+        return Item(
             payload=msgspec.Raw(encode(text_of(stated))),
             metadata=msgspec.Raw(encode(metadata)),
             key=stated.key,
             at=stated.at if stated.valid_from is None else stated.valid_from,
         )
-        origin = with_source(self._call.origin, self._effect.source)
-        stored, notes = store_items(
-            self._rows, self._shelf, [item], self._call, at=self._call.now, expires_at=None, origin=origin
-        )
-        self.notes += notes
-        return f"entry:{stored[0].id}"
 
 
 def text_of(stated: Stated) -> str:

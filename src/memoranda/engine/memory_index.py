@@ -25,10 +25,11 @@ from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Entry, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import CHAT_RECORD, THREAD_MESSAGES, is_block, is_internal
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.model.value import decode, encode
 from memoranda.retrieval.index.columns import GrowingArray
 from memoranda.retrieval.index.shelf import NO_SOURCE, ShelfIndex

@@ -40,10 +40,14 @@ from memoranda.model.entry import (
 from memoranda.model.event import Note
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Trust, is_at_least
 from memoranda.model.value import encode
 from memoranda.store.base import EntryQuery, Reader, Store
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from memoranda.engine.memory_index import Group, Item, MemoryIndex, Part
     from memoranda.retrieval.index.shelf import ShelfIndex
     from memoranda.retrieval.rank import Allowed, Ranked
@@ -70,6 +74,8 @@ class Recall(CollectionEffect, frozen=True, kw_only=True, tag="recall"):
     offset: int = 0
     """Matches to skip: those of an earlier answer."""
     max_bytes: int | None = None
+    min_trust: Trust = "untrusted"
+    """Leave out what is trusted less."""
 
 
 class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
@@ -90,6 +96,7 @@ class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
     mode: Mode = "hybrid"
     offset: int = 0
     max_bytes: int | None = None
+    min_trust: Trust = "untrusted"
     block: str | None = None
     """Of the lines of blocks, only those of this block."""
     most_alike: int | None = None
@@ -127,10 +134,13 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         if opened is None or effect.limit == 0:
             matches = []
             break
+        allowed = None
+        if effect.min_trust != "untrusted":
+            allowed = without(store.read(lambda rows: rows.live_sequences(shelf, below=effect.min_trust)))
         if effect.query.strip():
-            ranked = _rank(opened.index, opened.space, effect, now, call)
+            ranked = _rank(opened.index, opened.space, effect, now, allowed, call)
         else:
-            ranked = _in_order(opened.index, effect, now)
+            ranked = _in_order(opened.index, effect, now, allowed)
         ranked = ranked[effect.offset :]
         cache = opened.cache if attempt < _ATTEMPTS else None
         entries: list[Entry] = []
@@ -186,7 +196,17 @@ def _ranking():
     return filter, rank
 
 
-def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call) -> list[Ranked]:
+def without(sequences: Sequence[int]) -> Allowed:
+    """Return a test for entries by their sequences: whether they are not among these."""
+    import numpy as np  # which a recall has loaded; importing it first would slow down every start
+
+    left_out = np.array(sequences, np.int64)
+    return lambda numbers: ~np.isin(numbers, left_out)
+
+
+def _rank(
+    index: ShelfIndex, space: Space, effect: Recall, now: int, allowed: Allowed | None, call: Call
+) -> list[Ranked]:
     filters, ranking = _ranking()
     prepared = ranking.prepare(index, effect.query, now=now, mode=effect.mode)
     vector = None
@@ -199,6 +219,7 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
         mode=effect.mode,
         now=now,
         where=filters.parse_filter(effect.filter),
+        allowed=allowed,
         limit=effect.offset + effect.limit,
         threshold=effect.threshold,
         calibration=space.calibration,
@@ -206,10 +227,11 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
     )
 
 
-def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
+def _in_order(index: ShelfIndex, effect: Recall, now: int, allowed: Allowed | None) -> list[Ranked]:
     """Return the newest entries, for an empty query."""
     filters, ranking = _ranking()
-    sequences = index.visible(now, filters.parse_filter(effect.filter)).tolist()
+    visible = index.visible(now, filters.parse_filter(effect.filter))
+    sequences = (visible if allowed is None else visible[allowed(visible)]).tolist()
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
     newest = sequences[: -effect.offset - effect.limit - 1 : -1]
     return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in newest]
@@ -394,6 +416,8 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dic
     for root in sorted(roots, key=lambda root: root.path):
         index = _memory_index(store, root, effect, call, now)
         for part, allowed in _parts(index, effect, root):
+            if effect.min_trust != "untrusted":
+                allowed = _trusted(store, effect.min_trust, index, part, allowed)
             rank = functools.partial(_rank_part, part, effect, call, now, allowed, index.outdated)
             ranked = rank(most) if effect.most_alike is None else _spread(store, effect, index, part, rank, most, read)
             found += [_candidate(one, part, index) for one in ranked]
@@ -402,6 +426,20 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dic
         # Totals of different indexes cannot be compared; scores can.
         found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
     return found[effect.offset : most]
+
+
+def _trusted(store: Store, minimum: Trust, index: MemoryIndex, part: Part, allowed: Allowed | None) -> Allowed:
+    """Return a test for the rows of a part by their numbers: whether they are allowed, and trusted far enough."""
+    shelves = [Shelf(group.scope, group.collection, group.namespace) for group in index.groups if group.collection]
+    below = store.read(lambda rows: [one for shelf in shelves for one in rows.live_sequences(shelf, below=minimum)])
+    items = [number for number, item in part.items.items() if not is_at_least(item.origin.trust, minimum)]
+    is_trusted = without(items)
+
+    def is_allowed(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        trusted = is_trusted(numbers) & ~part.outdated(below)(numbers)
+        return trusted if allowed is None else trusted & allowed(numbers)
+
+    return is_allowed
 
 
 def _spread(

@@ -27,13 +27,14 @@ from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, unknown
+from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
 from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Entry, Superseded
 from memoranda.model.event import Note
-from memoranda.model.fact import Fact, with_source
+from memoranda.model.fact import Fact
 from memoranda.model.ref import Ref, as_ref, line_digest
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.store.base import Reader, Transaction
@@ -89,6 +90,10 @@ def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Super
     """End what a ref names, and begin what takes its place."""
     ensure_open(rows, effect.scope)
     target = _current_target(rows, effect, call)
+    origin = target.block.origin if isinstance(target, Lines) else target.origin
+    contested = contest(rows, effect, (origin,), call)
+    if contested is not None:
+        return contested  # pyright: ignore[reportReturnType]  # the gate raises it
     if isinstance(target, Entry):
         done, notes = _supersede_entry(rows, effect, target, call)
     elif isinstance(target, Fact):
@@ -142,7 +147,7 @@ def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Cal
         call,
         at=max(call.now, old.created_at),
         expires_at=expires_at,
-        origin=with_source(call.origin, effect.source),
+        origin=call.origin.with_source(effect.source),
     )
     done = Superseded(
         ref=new.ref,

@@ -25,7 +25,7 @@ from memoranda.model.definition import Definition
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Fact, import_source, with_source
+from memoranda.model.fact import Fact, import_source
 from memoranda.model.names import (
     CHAT_RECORD,
     SESSION_RECORD,
@@ -47,6 +47,7 @@ from memoranda.model.transfer import (
     ImportedSession,
     ImportRefusal,
 )
+from memoranda.model.trust import Origin
 from memoranda.model.value import decode, encode
 from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
@@ -361,9 +362,16 @@ def _import_fact(
         updated_at=at,
         expires_at=new.expires_at,
         domain=new.domain,
-        origin=with_source(call.origin, import_source(effect.source)),
+        origin=_origin_of(effect, new, call),
     )
     return "written", (*notes, write_fact(rows, fact, payload))
+
+
+def _origin_of(effect: Import, new: ImportedFact | ImportedEntry, call: Call) -> Origin:
+    """Return the origin of something in a file; what it says of its trust counts only if the owner imports it."""
+    origin = call.origin.with_source(import_source(effect.source))
+    imported = origin.from_kind("import")
+    return msgspec.structs.replace(imported, trust=new.trust) if call.tenant is None else imported
 
 
 def _check_payload(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Call) -> bytes:
@@ -397,7 +405,7 @@ def _import_entry(
     digest = digest_of(bytes(new.payload))
     if any(rows.entries(EntryQuery(shelf=shelf, digest=digest, ended_since=new.created_at, limit=1))):
         return False, []  # forgotten or replaced here since
-    origin = with_source(call.origin, import_source(effect.source))
+    origin = _origin_of(effect, new, call)
     begun = [*_begin_sessions(rows, scope, file_owners, call)]
     # As in the file, even if that is ahead of our clock: what happens to it here comes later than in the file.
     at = new.created_at

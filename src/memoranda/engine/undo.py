@@ -20,7 +20,7 @@ from memoranda.engine.learned_lines import LearnedLines, revert_book, revert_tex
 from memoranda.engine.refs import is_within
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.errors import Conflict, Denied, NotFound, UsageError
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
@@ -100,6 +100,13 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     refs: list[str] = []
     notes: list[Note] = []
     events = events_of(rows, effect)
+    if call.authority != "high" and any(event.actor != call.origin.actor for event in events):
+        raise Denied(
+            f"`{call.origin.actor}` did not do this, and is not trusted to undo it",
+            hint="A user has to",
+            capability=effect.capability,
+            actor=call.origin.actor,
+        )
     # What a call both added and ended is gone already.
     passing = {number for event in events for number in _additions(event)} & _endings(events)
     for event in reversed(events):  # what was written last goes first

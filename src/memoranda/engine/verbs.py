@@ -20,8 +20,8 @@ from memoranda.engine.schemas import Checks, SchemaBook
 from memoranda.model.clock import Ids
 from memoranda.model.effect import Demand, Effect, register
 from memoranda.model.event import Decision, Note
-from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits
+from memoranda.model.trust import Origin, Trust
 from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
@@ -59,6 +59,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """What an approved read found before the transaction began."""
     found: Any = None
     """What the preparation of a write found in the rows."""
+    authority: Trust = "high"
+    """What the caller may replace: memory of at most this trust."""
     may: Callable[[Reader, Demand], bool] = lambda rows, demand: True
     """Return whether the caller has a capability at a place, for verbs that show less to some callers."""
 
@@ -115,6 +117,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     """Return the result of the same request under the same idempotency key; None for the first one."""
     keep_replay: Callable[[Transaction, Any, Any, Call], None] | None = None
     """Keep the result for `find_replay`."""
+    held_result: Callable[[Any, str], Any] | None = None
+    """Return the result of an effect that is held for review under an id; without it, `Held` is raised."""
     after_commit: Callable[[Store, Any, Any], Any] | None = None
     """`after_commit(store, effect, value)` returns the value that the caller gets."""
 

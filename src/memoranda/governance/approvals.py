@@ -11,50 +11,15 @@ from memoranda.engine.pages import read_portions
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
-from memoranda.model.effect import Approval, Effect, ReadEffect, Status, WriteEffect
+from memoranda.model.effect import Approval, Contested, Effect, ReadEffect, Side, Status, WriteEffect
+from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Origin
+from memoranda.model.fact import Fact
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.value import encode
-from memoranda.store.base import Reader, Store, Transaction
-
-
-def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tuple[Approval, Note]:
-    """Store an effect until it is decided; erasing its subject removes it."""
-    if call.origin.source is not None:  # the decision will come from another source
-        effect = effect.with_source(call.origin.source)
-    _ensure_keepable(effect)
-    approval = Approval(
-        id=call.ids.new("approval"),
-        tenant=effect.scope.tenant,
-        scope=effect.scope.path,
-        actor=call.origin.actor,
-        door=call.origin.door,
-        capability=capability,
-        effect=effect,
-        requested_at=call.now,
-    )
-    rows.put(approval)
-    note = Note(
-        effect=effect.name,
-        scope=effect.scope.path,
-        key=effect.place,
-        resource=approval.id,
-        detail={"capability": capability, **effect.pending_detail()},
-        decision="pending",
-    )
-    return approval, note
-
-
-def _ensure_keepable(effect: Effect) -> None:
-    """Raise UsageError for what no store can encode; otherwise only the decision would find out."""
-    try:
-        encode(effect)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"`{effect.name}` cannot wait for approval: {error}", hint="Pass JSON values and text that can be encoded"
-        ) from error
+from memoranda.model.trust import Origin
+from memoranda.store.base import EntryQuery, Reader, Store, Transaction
 
 
 def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
@@ -101,6 +66,49 @@ def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[l
     return Outcome(found)
 
 
+class ListConflicts(ReadEffect, frozen=True, kw_only=True, tag="list_conflicts"):
+    """Read the writes that wait because they contradict something more trusted."""
+
+    capability: ClassVar[str] = "approvals.read"
+    below: Scope | None = None
+    """Only those at and below this scope."""
+
+
+@verb(ListConflicts)
+def list_conflicts(rows: Reader, effect: ListConflicts, call: Call) -> Outcome[list[Contested]]:
+    """Return both sides of each conflict, oldest first."""
+    tenant = effect.scope.tenant
+    waiting = (one for one in rows.scan(Approval, tenant) if one.status == "pending" and one.cause == "conflict")
+    found: list[Contested] = []
+    for approval in waiting:
+        scope = Scope(tenant, approval.scope)
+        if approval.effect is not None and (effect.below is None or effect.below.covers(scope)):
+            found += [_both_sides(rows, approval, scope, side) for side in approval.effect.sides()]
+    return Outcome(found)
+
+
+def _both_sides(rows: Reader, approval: Approval, scope: Scope, side: Side) -> Contested:
+    """Return what a write proposes, and what is current in its place."""
+    current: Fact | Entry | None
+    if side.collection is None:
+        current = rows.fact(side.scope or scope, side.key)
+    else:
+        shelf = Shelf(side.scope or scope, side.collection, side.namespace)
+        current = next(iter(rows.entries(EntryQuery(shelf=shelf, key=side.key))), None)
+    value = current.content if isinstance(current, Entry) else None if current is None else current.value
+    return Contested(
+        id=approval.id,
+        scope=side.scope or scope,
+        key=side.key,
+        collection=side.collection,
+        current=value,
+        current_origin=None if current is None else current.origin,
+        proposed=side.proposed,
+        proposed_origin=Origin(approval.actor, approval.door, kind=approval.kind, trust=approval.trust),
+        at=approval.requested_at,
+    )
+
+
 class Decide(WriteEffect, frozen=True, kw_only=True, tag="decide"):
     """Approve a waiting effect, which then happens, or refuse it."""
 
@@ -120,7 +128,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 def _inquire_waiting(rows: Reader, effect: Decide, call: Call) -> tuple[Effect, Any] | None:
     """Return the effect that will be approved, with what its own preparation has to know."""
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
-    if approval is None or approval.actor == call.origin.actor or effect.verdict != "approved":
+    if approval is None or _asked_for(approval, call) or effect.verdict != "approved":
         return None
     waiting = approval.effect
     if waiting is None:
@@ -142,6 +150,11 @@ def _prepare_waiting(store: Store, effect: Decide, found: tuple[Effect, Any], ca
     return verb.preparation.prepare(store, waiting, inquired, call)
 
 
+def _asked_for(approval: Approval, call: Call) -> bool:
+    """Return whether the caller asked for it: a user decides about what was only passed on in the user's name."""
+    return approval.actor == call.origin.actor and approval.kind == call.origin.kind
+
+
 def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
     """Return the pending approval; its actor cannot decide it, and a decision is made once."""
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
@@ -157,7 +170,7 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
             expected="pending",
             actual=approval.status,
         )
-    if approval.actor == call.origin.actor:
+    if _asked_for(approval, call):
         raise Denied(
             f"`{approval.actor}` asked for this and cannot decide it",
             hint="Another actor with approvals.decide has to",
@@ -205,7 +218,8 @@ def decide_approval(rows: Transaction, effect: Decide, call: Call) -> Outcome[De
     waiting = approval.effect
     if effect.verdict == "refused" or waiting is None:
         return Outcome(Decided(approval=approval))
-    asked = msgspec.structs.replace(call, origin=Origin(approval.actor, approval.door), decision="approved")
+    origin = Origin(approval.actor, approval.door, kind=approval.kind, trust=approval.trust)
+    asked = msgspec.structs.replace(call, origin=origin, decision="approved")
     if not waiting.mutates:
         if call.seen is None:  # the caller was not allowed to decide when the read would have been done
             raise Stale("a read that was not done")

@@ -34,11 +34,23 @@ from memoranda.engine import (
 )
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
+from memoranda.engine.reviews import hold
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
-from memoranda.errors import Advice, ApprovalRequired, Busy, Conflict, Denied, Hint, QuotaExceeded, Refused, Unavailable
+from memoranda.errors import (
+    Advice,
+    ApprovalRequired,
+    Busy,
+    Conflict,
+    Denied,
+    Held,
+    Hint,
+    QuotaExceeded,
+    Refused,
+    Unavailable,
+)
 from memoranda.governance import approvals, ledger, maintenance, permissions, runs
-from memoranda.governance.approvals import hold
+from memoranda.governance.guard import examine
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
 from memoranda.governance.permissions import (
     OTHER_KEY,
@@ -55,11 +67,11 @@ from memoranda.governance.permissions import (
 from memoranda.model.clock import Clock, Ids
 from memoranda.model.effect import Demand, Effect
 from memoranda.model.event import Note
-from memoranda.model.fact import OWNER_ACTOR, Origin
 from memoranda.model.limits import Limits
 from memoranda.model.names import lies_under
 from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
 from memoranda.model.scope import SHARED, Scope
+from memoranda.model.trust import OWNER_ACTOR, Origin, OriginKind, Trust
 from memoranda.store.base import Reader, Store, Transaction
 
 T = TypeVar("T")
@@ -199,6 +211,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     at_once: bool = False
     """Whether a write that would have to wait is refused as `Busy`."""
+    kind: OriginKind = "user"
+    """What kind of origin its writes have."""
+    trust: Trust = "high"
+    """How far its writes are trusted."""
+    authority: Trust = "high"
+    """What it may replace: memory of at most this trust."""
     observe: Callable[[Effect, Any], None] | None = None
     """Told of every effect that was carried out, and what it returned."""
 
@@ -358,6 +376,10 @@ class Gate:
     def _write(self, effect: Effect, verb: Verb, caller: Caller) -> Any:
         checks = Checks(_CHECKED_AT_ONCE if caller.at_once else _CHECKED)
         stale = 0
+        if caller.kind != "user":
+            effect, findings = self._examine(effect, caller)
+            if findings:
+                return self._hold(effect, verb, caller, findings)
         for _ in range(_ROUNDS):
             call = self._call(caller, effect.scope.tenant, checks)
             try:
@@ -373,6 +395,43 @@ class Gate:
                 _ensure_may_wait(caller, "checking the value by its definition takes its time")
                 checks.settle()
         raise Conflict("what the write depends on changed again and again", hint="Try again in a moment")
+
+    def _examine(self, effect: Effect, caller: Caller) -> tuple[Effect, tuple[str, ...]]:
+        """Return an effect as the guard lets it through, and what it found that has to be reviewed."""
+        call = self._call(caller, effect.scope.tenant)
+        try:
+            examined = examine(effect, call.origin, caller.authority)
+        except Refused as refusal:
+            reason = refusal.message
+            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason))
+            raise
+        return examined.effect, examined.findings
+
+    def _hold(self, effect: Effect, verb: Verb, caller: Caller, findings: tuple[str, ...]) -> Any:
+        """Keep an effect for review, if its caller may do it at all; return its result, or raise Held."""
+        call = self._call(caller, effect.scope.tenant)
+
+        def work(rows: Transaction) -> Any:
+            verdict = _decide_in(rows, self._policies(rows, effect, caller), effect, call)
+            if verdict.level == "deny":
+                return self._refuse(rows, effect, caller, verdict)
+            approval, note = hold(rows, effect, effect.capability, call, "quarantine", findings)
+            append(rows, (note,), Signature.of(effect, call))
+            if verb.held_result is not None:
+                return verb.held_result(effect, approval.id)
+            return Held(
+                f"this looks like an instruction, and `{caller.kind}` is not trusted: it waits as `{approval.id}`",
+                hint=Hint("approve", approval.id),
+                approval=approval.id,
+                capability=effect.capability,
+                cause="quarantine",
+                findings=list(findings),
+            )
+
+        result = self._store.transact(work, wait=not caller.at_once)
+        if isinstance(result, Refused):
+            raise result
+        return result
 
     def _prepare(self, effect: Effect, preparation: Preparation, caller: Caller, call: Call) -> Call:
         """Return the call with its long work done, unless the effect will be refused: the transaction says why."""
@@ -496,7 +555,7 @@ class Gate:
             now = now.astimezone(UTC)
         return Call(
             now,
-            Origin(caller.actor, caller.door, caller.source),
+            Origin(caller.actor, caller.door, caller.source, caller.kind, caller.trust),
             caller.tenant,
             self.ids,
             self.limits,
@@ -505,6 +564,7 @@ class Gate:
             self._indexes,
             checks,
             self._keep_text,
+            authority=caller.authority,
             may=lambda rows, demand: self._may(rows, caller, tenant, demand),
         )
 

@@ -21,7 +21,7 @@ from memoranda.engine.facts import content_key
 from memoranda.engine.pages import take_within
 from memoranda.engine.sessions import find_ended_session
 from memoranda.engine.verbs import VERBS, Call, Outcome, verb
-from memoranda.errors import MemorandaError
+from memoranda.errors import MemorandaError, Refused
 from memoranda.model.effect import Effect, ReadEffect
 from memoranda.model.event import (
     GENESIS,
@@ -70,7 +70,7 @@ def carry_out(rows: Transaction, effect: Effect, call: Call) -> Any:
     verb = VERBS[type(effect)]
     outcome = verb.perform(rows, effect, call)
     call.checks.ensure_settled()
-    if verb.keep_replay is not None:
+    if verb.keep_replay is not None and not isinstance(outcome.value, Refused):
         verb.keep_replay(rows, effect, outcome.value, call)
     if outcome.notes:
         append(rows, outcome.notes, Signature.of(effect, call))

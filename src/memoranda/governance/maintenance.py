@@ -24,10 +24,11 @@ from memoranda.model.clock import to_micros
 from memoranda.model.effect import ReadEffect
 from memoranda.model.entry import Collection, Entry, Indexed, Space
 from memoranda.model.event import Event
-from memoranda.model.fact import Change, Origin, Revision
+from memoranda.model.fact import Change, Revision
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import Origin
 from memoranda.model.value import canonical, decode, encode
 from memoranda.store.base import EntryQuery, FactQuery, Read, Reader, RevisionQuery, Store
 

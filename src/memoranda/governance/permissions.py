@@ -19,7 +19,6 @@ from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceede
 from memoranda.model.clock import EPOCH, parse_duration
 from memoranda.model.effect import Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
-from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
 from memoranda.model.policy import (
     BUILT_IN_ROLES,
@@ -36,6 +35,7 @@ from memoranda.model.policy import (
 )
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import OWNER_ACTOR
 from memoranda.store.base import Reader, Transaction, Window
 
 

@@ -17,10 +17,11 @@ import msgspec
 
 from memoranda.engine.facts import ListFacts, SetFact, WriteFacts, write_facts
 from memoranda.engine.pages import take_within
+from memoranda.engine.reviews import hold
 from memoranda.engine.sessions import EndScope, StartSession, end_scope, start_session
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Conflict, Corrupt, Hint, NotFound, NotVerified, ScopeEnded, UsageError
-from memoranda.governance.approvals import find_approval, hold
+from memoranda.governance.approvals import find_approval
 from memoranda.governance.ledger import LedgerEnd, Signature
 from memoranda.model.effect import Approval, Demand, Effect, ReadEffect
 from memoranda.model.event import (

@@ -15,10 +15,10 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidScope, UsageError
 from memoranda.mcp import arguments
 from memoranda.model.entry import NOTES
-from memoranda.model.fact import OWNER_ACTOR
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import SHARED, Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import OWNER_ACTOR
 from memoranda.wire.memory import (
     Block,
     BlockMatch,

@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 
 from memoranda.model.entry import Kind
-from memoranda.model.fact import Origin
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 
 ContextKind = Kind | Literal["core"]
 Why = Literal["budget", "duplicate", "origin", "limit", "denied"]

@@ -7,7 +7,7 @@ that waits for approval is read back from its JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, Union, get_args
@@ -17,6 +17,7 @@ import msgspec
 from memoranda.model.names import collection_key
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin, OriginKind, Trust
 
 Demand: TypeAlias = tuple[str, Scope | None, str | None]
 """A capability, the scope that it is needed in (None for the whole tenant), and the key."""
@@ -65,6 +66,18 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
         """Return the effect with this source, unless it names one or has no source."""
         return self if getattr(self, "source", source) is not None else msgspec.structs.replace(self, source=source)
 
+    def map_contents(self, change: Callable[[bytes], bytes]) -> Self:
+        """Return the effect with each JSON value that it would store changed by a function."""
+        return self
+
+    def sides(self) -> Iterator[Side]:
+        """Yield what it would write, by place, for those who decide about it."""
+        return iter(())
+
+    def entry_keys(self) -> Iterator[str]:
+        """Yield the keys of the entries that it would store."""
+        return iter(())
+
     def pending_detail(self) -> dict[str, Any]:
         """Return what the ledger says about it while it waits for approval, beside the capability."""
         return {}
@@ -97,6 +110,10 @@ class CollectionEffect(Effect, frozen=True, kw_only=True):
 
 Status = Literal["pending", "approved", "refused"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+Cause = Literal["policy", "conflict", "quarantine", "confirmation"]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+"""Why an effect waits: a policy asks for approval, it would replace something more trusted, a detector found something,
+or its writer asked for confirmation."""
 
 
 class Approval(Result, frozen=True, kw_only=True):
@@ -115,6 +132,39 @@ class Approval(Result, frozen=True, kw_only=True):
     decided_by: str | None = None
     decided_at: datetime | None = None
     reason: str = ""
+    kind: OriginKind = "user"
+    """What kind of origin asked for it."""
+    trust: Trust = "high"
+    cause: Cause = "policy"
+    findings: tuple[str, ...] = ()
+    """What a detector found, by kind and rule."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What a write proposes for one place: a fact, or an entry under a key."""
+
+    scope: Scope | None = None
+    key: str
+    collection: str | None = None
+    namespace: str = ""
+    proposed: Any = None
+    """None for a deletion."""
+
+
+class Contested(Result, frozen=True, kw_only=True):
+    """Two sides of a conflict: what is current, and a write that waits because it is trusted less."""
+
+    _columns: ClassVar[tuple[str, ...]] = ("id", "scope", "key", "current", "proposed")
+    id: str
+    scope: Scope
+    key: str
+    collection: str | None = None
+    current: Any = None
+    current_origin: Origin | None = None
+    proposed: Any = None
+    """None for a deletion."""
+    proposed_origin: Origin
+    at: datetime
 
 
 _kinds: dict[str, type[Effect]] = {}

@@ -12,10 +12,10 @@ import msgspec
 
 from memoranda.errors import UsageError
 from memoranda.model.clock import from_micros, parse_moment
-from memoranda.model.fact import Origin
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import Origin, Trust
 
 NOTES = "notes"
 """The collection of what is remembered without naming one."""
@@ -259,6 +259,11 @@ class Match(Result, frozen=True, kw_only=True):
     before: tuple[Entry, ...] = ()
     after: tuple[Entry, ...] = ()
 
+    @property
+    def trust(self) -> Trust:
+        """How far it is trusted."""
+        return self.origin.trust
+
 
 class Recalled(Result, frozen=True, kw_only=True):
     """What a recall found, best first."""
@@ -301,6 +306,8 @@ class Remembered(Result, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     undo: str | None = None
     """What `undo` takes to bring back the entry that it superseded."""
+    held: str | None = None
+    """What waits for a decision: the write is not visible until that is approved. Then `id` is empty."""
     parts: int = 1
     """Number of entries that a long text was stored in; `id` is that of the first."""
 

@@ -10,23 +10,7 @@ import msgspec
 from memoranda.model.classes import ModelValue
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
-
-OWNER_ACTOR = "owner"
-"""The actor who opened the database itself. It needs no grant, so none can be given to it."""
-
-
-class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Who wrote, through which door, and from which source."""
-
-    actor: str = OWNER_ACTOR
-    door: str = "python"
-    source: str | None = None
-
-
-def with_source(origin: Origin, source: str | None) -> Origin:
-    """Return an origin with this source, if one is given."""
-    return origin if source is None else Origin(origin.actor, origin.door, source)
-
+from memoranda.model.trust import Origin
 
 _IMPORT = "import:"
 

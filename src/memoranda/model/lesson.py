@@ -11,9 +11,9 @@ from memoranda.model.block import BlockScope, BlockType
 from memoranda.model.clock import Moment
 from memoranda.model.result import Result
 
-Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated"]
-"""What became of a statement: it is new; it replaced another; it was known; it ended one that is no longer true; or
-something newer is known, so nothing changed."""
+Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated", "contested"]
+"""What became of a statement: it is new; it replaced another; it was known; it ended one that is no longer true;
+something newer is known, so nothing changed; or what is known is trusted more, so it waits for a decision."""
 
 
 class Lesson(Result, frozen=True, kw_only=True):
@@ -31,6 +31,8 @@ class Lesson(Result, frozen=True, kw_only=True):
     """The refs of the messages that state it."""
     valid_from: datetime | None = None
     """Since when it is true, where the messages say so."""
+    held: str | None = None
+    """What waits for a decision, if it is contested."""
 
 
 class LineChange(Result, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from memoranda.model.clock import Moment
+from memoranda.model.trust import Trust
 
 
 class ImportedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,6 +19,8 @@ class ImportedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     updated_at: Moment
     expires_at: Moment | None = None
     domain: str | None = None
+    trust: Trust = "medium"
+    """How far it was trusted where it was exported: only an import of the owner believes it."""
 
 
 class ImportedSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +52,7 @@ class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     metadata: msgspec.Raw
     created_at: Moment
     expires_at: Moment | None = None
+    trust: Trust = "medium"
 
 
 class ImportRefusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,9 +26,10 @@ from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.event import Event
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin, Trust
 
 T = TypeVar("T")
 R = TypeVar("R", bound="PlainRow")
@@ -213,7 +214,7 @@ class Reader(Protocol):
     # facts and their history
 
     def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
-        """Return the fact of a key, expired or not; with `value=False` without value and origin."""
+        """Return the fact of a key, expired or not; with `value=False` without its value."""
         ...
 
     def facts(self, query: FactQuery) -> Iterator[Fact]:
@@ -251,8 +252,8 @@ class Reader(Protocol):
         """Return the entries that a query asks for. Exhaust it inside the work."""
         ...
 
-    def live_sequences(self, shelf: Shelf) -> list[int]:
-        """Return the sequences of the live entries of a shelf, ascending."""
+    def live_sequences(self, shelf: Shelf, *, below: Trust | None = None) -> list[int]:
+        """Return the sequences of the live entries of a shelf, ascending; of those trusted less than `below`."""
         ...
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:

@@ -22,10 +22,11 @@ from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.event import RUN_EVENTS, Event, event_body
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin, Trust, is_at_least
 from memoranda.model.value import decode, encode
 from memoranda.store.base import (
     ContentKey,
@@ -195,7 +196,7 @@ class _Rows:
         row = self._t.facts.get((scope, key))
         if row is None:
             return None
-        return _fact(row) if value else msgspec.structs.replace(row[0], value=None, origin=Origin())
+        return _fact(row) if value else msgspec.structs.replace(row[0], value=None)
 
     def facts(self, query: FactQuery) -> Iterator[Fact]:
         scope = query.scope
@@ -262,8 +263,9 @@ class _Rows:
             found.sort(key=lambda kept: kept.entry.expires_at or bound)
         return itertools.islice(map(_entry, found), query.limit)
 
-    def live_sequences(self, shelf: Shelf) -> list[int]:
-        return [kept.entry.sequence for kept in self._matching(EntryQuery(shelf=shelf))]
+    def live_sequences(self, shelf: Shelf, *, below: Trust | None = None) -> list[int]:
+        live = [kept.entry for kept in self._matching(EntryQuery(shelf=shelf))]
+        return [entry.sequence for entry in live if below is None or not is_at_least(entry.origin.trust, below)]
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         live = self._matching(EntryQuery(shelf=shelf))

@@ -27,11 +27,12 @@ from memoranda.model.entry import Recalled as FoundMatches
 from memoranda.model.entry import Remembered as Remembered
 from memoranda.model.entry import Restored as Restored
 from memoranda.model.entry import Superseded as Superseded
-from memoranda.model.fact import Change, Origin
+from memoranda.model.fact import Change
 from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.fact import Revision as StoredRevision
 from memoranda.model.lesson import Learned as Learned
 from memoranda.model.limits import check_count
+from memoranda.model.trust import Origin
 from memoranda.wire.codec import between, one_of
 
 

@@ -12,7 +12,7 @@ CREATE TABLE memoranda.migrated (
     version INTEGER NOT NULL
 );
 
--- The current facts.
+-- The current facts. `kind` is what kind of origin wrote, and `trust` how far it is trusted, from 0 to 3.
 CREATE TABLE memoranda.facts (
     tenant TEXT COLLATE "C" NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
@@ -26,6 +26,8 @@ CREATE TABLE memoranda.facts (
     actor TEXT COLLATE "C" NOT NULL,
     door TEXT COLLATE "C" NOT NULL,
     source TEXT COLLATE "C",
+    kind TEXT COLLATE "C" NOT NULL DEFAULT 'user',
+    trust BIGINT NOT NULL DEFAULT 3,
     payload BYTEA NOT NULL,
     PRIMARY KEY (tenant, scope, key)
 );
@@ -49,6 +51,8 @@ CREATE TABLE memoranda.revisions (
     actor TEXT COLLATE "C" NOT NULL,
     door TEXT COLLATE "C" NOT NULL,
     source TEXT COLLATE "C",
+    kind TEXT COLLATE "C" NOT NULL DEFAULT 'user',
+    trust BIGINT NOT NULL DEFAULT 3,
     forgotten BIGINT NOT NULL,
     payload BYTEA,
     PRIMARY KEY (tenant, scope, key, version)
@@ -108,6 +112,10 @@ CREATE TABLE memoranda.approvals (
     decided_by TEXT COLLATE "C",
     decided_at BIGINT,
     reason TEXT COLLATE "C" NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL DEFAULT 'user',
+    trust BIGINT NOT NULL DEFAULT 3,
+    cause TEXT COLLATE "C" NOT NULL DEFAULT 'policy',
+    findings BYTEA NOT NULL DEFAULT '[]',
     effect BYTEA,
     PRIMARY KEY (tenant, id)
 );
@@ -236,6 +244,8 @@ CREATE TABLE memoranda.entries (
     actor TEXT COLLATE "C" NOT NULL,
     door TEXT COLLATE "C" NOT NULL,
     source TEXT COLLATE "C",
+    kind TEXT COLLATE "C" NOT NULL DEFAULT 'user',
+    trust BIGINT NOT NULL DEFAULT 3,
     digest BYTEA NOT NULL,
     analysis BYTEA NOT NULL,
     metadata BYTEA NOT NULL,

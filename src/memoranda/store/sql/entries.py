@@ -16,11 +16,21 @@ import msgspec
 from memoranda.errors import LimitExceeded
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
-from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
+from memoranda.model.trust import RANK_OF, Origin, Trust
 from memoranda.model.value import decode
 from memoranda.store.base import EntryQuery, PlainRow
-from memoranda.store.sql.rows import FIRST_PAGE, Row, Rows, Statements, micros, page_size, scope_range, scopes_under
+from memoranda.store.sql.rows import (
+    FIRST_PAGE,
+    Row,
+    Rows,
+    Statements,
+    micros,
+    origin_of,
+    page_size,
+    scope_range,
+    scopes_under,
+)
 
 T = TypeVar("T")
 
@@ -148,9 +158,13 @@ class EntryRows(Rows):
             return iter(sorted(self._entries_of(tenant, found), key=_sequence))
         return self._entries_of(tenant, found)
 
-    def live_sequences(self, shelf: Shelf) -> list[int]:
-        """Return the sequences of the live entries of a shelf."""
-        return sorted(sequence for (sequence,) in self._on_shelf("list_live", shelf, 0))
+    def live_sequences(self, shelf: Shelf, *, below: Trust | None = None) -> list[int]:
+        """Return the sequences of the live entries of a shelf, or of those trusted less."""
+        if below is None:
+            found = self._on_shelf("list_live", shelf, 0)
+        else:
+            found = self._on_shelf("list_less_trusted", shelf, RANK_OF[below])
+        return sorted(sequence for (sequence,) in found)
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         """Return those of these keys and digests that live entries have."""
@@ -218,7 +232,8 @@ class EntryRows(Rows):
     ) -> list[int]:
         """Keep new entries with their vectors."""
         tenant, number = shelf.scope.tenant, self._shelf_number(shelf)
-        shared = to_micros(created_at), micros(expires_at), origin.actor, origin.door, origin.source
+        who = origin.actor, origin.door, origin.source, origin.kind, RANK_OF[origin.trust]
+        shared = to_micros(created_at), micros(expires_at), *who
         sequences = self._insert_entries(
             [(tenant, number, e.id, e.key, *shared, e.digest, e.analysis, e.metadata, e.payload) for e in entries]
         )
@@ -281,14 +296,11 @@ class EntryRows(Rows):
     def _entries_of(self, tenant: str, rows: Iterable[Row]) -> Iterator[Entry]:
         """Yield the entries of rows that start with their scope."""
         scope: Scope | None = None
-        origin = Origin()
         for row in rows:
             path, collection, namespace, sequence, id, key, created_at, expires_at, ended_at = row[:9]
-            actor, door, source, metadata, payload = row[9:]
+            metadata, payload = row[14:]
             if scope is None or path != scope.path:
                 scope = self._scope(tenant, path)
-            if actor != origin.actor or door != origin.door or source != origin.source:
-                origin = Origin(actor, door, source)
             try:
                 content = decode(payload)
                 fields = _decode_metadata(metadata)
@@ -305,7 +317,7 @@ class EntryRows(Rows):
                 created_at=from_micros(created_at),
                 expires_at=None if expires_at is None else from_micros(expires_at),
                 ended_at=None if ended_at is None else from_micros(ended_at),
-                origin=origin,
+                origin=origin_of(*row[9:14]),
                 sequence=sequence,
             )
 

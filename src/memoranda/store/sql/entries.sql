@@ -4,7 +4,7 @@
 -- In SQLite, `CROSS JOIN` fixes the join order.
 
 -- part: entry
-scope, collection, namespace, sequence, id, key, created_at, expires_at, ended_at, actor, door, source, metadata, payload
+scope, collection, namespace, sequence, id, key, created_at, expires_at, ended_at, actor, door, source, kind, trust, metadata, payload
 
 -- part: entries_with_shelf [sqlite]
 entries CROSS JOIN shelves ON number = shelf
@@ -128,6 +128,10 @@ SELECT count(*) FROM memoranda.entries WHERE {on_shelf} AND ended_at IS NULL AND
 -- name: list_live(tenant, shelf, after)
 -- The live entries of one shelf.
 SELECT sequence FROM memoranda.entries WHERE {on_shelf} AND ended_at IS NULL AND sequence > :after ORDER BY sequence;
+
+-- name: list_less_trusted(tenant, shelf, trust)
+-- The live entries of one shelf that are trusted less.
+SELECT sequence FROM memoranda.entries WHERE {on_shelf} AND ended_at IS NULL AND trust < :trust;
 
 -- name: list_live_below(tenant, low, high) [sqlite]
 -- The live entries in a range of scopes.
@@ -299,18 +303,22 @@ UPDATE memoranda.shelves SET removed = :removed, entries = entries - :ended WHER
 UPDATE memoranda.shelves SET removed = :removed
 WHERE tenant COLLATE "POSIX" = :tenant AND collection = :collection AND number > 0;
 
--- name: add_entry(tenant, shelf, id, key, created_at, expires_at, actor, door, source, digest, analysis, metadata, payload) [sqlite]
+-- name: add_entry(tenant, shelf, id, key, created_at, expires_at, actor, door, source, kind, trust, digest, analysis, metadata, payload) [sqlite]
 -- Keep an entry; it gets the next number.
-INSERT INTO entries (shelf, id, key, created_at, expires_at, actor, door, source, digest, analysis, metadata, payload)
-VALUES (:shelf, :id, :key, :created_at, :expires_at, :actor, :door, :source, :digest, :analysis, :metadata, :payload);
+INSERT INTO entries
+  (shelf, id, key, created_at, expires_at, actor, door, source, kind, trust, digest, analysis, metadata, payload)
+VALUES
+  (:shelf, :id, :key, :created_at, :expires_at, :actor, :door, :source, :kind, :trust, :digest, :analysis, :metadata,
+   :payload);
 
--- name: add_entry(tenant, shelf, id, key, created_at, expires_at, actor, door, source, digest, analysis, metadata, payload, sequence) [postgres]
+-- name: add_entry(tenant, shelf, id, key, created_at, expires_at, actor, door, source, kind, trust, digest, analysis, metadata, payload, sequence) [postgres]
 -- Keep an entry.
 INSERT INTO memoranda.entries
-  (tenant, shelf, id, key, created_at, expires_at, actor, door, source, digest, analysis, metadata, payload, sequence)
+  (tenant, shelf, id, key, created_at, expires_at, actor, door, source, kind, trust, digest, analysis, metadata, payload,
+   sequence)
 VALUES
-  (:tenant, :shelf, :id, :key, :created_at, :expires_at, :actor, :door, :source, :digest, :analysis, :metadata, :payload,
-   :sequence);
+  (:tenant, :shelf, :id, :key, :created_at, :expires_at, :actor, :door, :source, :kind, :trust, :digest, :analysis,
+   :metadata, :payload, :sequence);
 
 -- name: end_entry(tenant, sequence, at)
 -- End a live entry.

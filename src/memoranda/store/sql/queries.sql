@@ -15,13 +15,13 @@
 -- Two parameters `low` and `high` are a half-open range of scopes or keys.
 
 -- part: fact
-id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload
+id, version, created_at, updated_at, expires_at, domain, actor, door, source, kind, trust, payload
 
 -- part: revision
-key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
+key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, kind, trust, forgotten, payload
 
 -- part: approval
-id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, effect
+id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect
 
 -- part: session
 scope, owner, started_at, ended_at
@@ -40,8 +40,8 @@ LEFT JOIN LATERAL (
 SELECT {fact} FROM memoranda.facts WHERE tenant = :tenant AND scope = :scope AND key = :key;
 
 -- name: get_bare_fact(tenant, scope, key)
--- The fact of a key, without its value and origin.
-SELECT id, version, created_at, updated_at, expires_at, domain
+-- The fact of a key, without its value.
+SELECT id, version, created_at, updated_at, expires_at, domain, actor, door, source, kind, trust
 FROM memoranda.facts
 WHERE tenant = :tenant AND scope = :scope AND key = :key;
 
@@ -324,7 +324,7 @@ WHERE tenant COLLATE "POSIX" = :tenant AND run = :run
 ORDER BY position DESC
 LIMIT 1;
 
--- name: put_fact(tenant, scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload)
+-- name: put_fact(tenant, scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, kind, trust, payload)
 -- Keep a fact in place of the one of its key.
 UPSERT INTO memoranda.facts KEY (tenant, scope, key);
 
@@ -332,7 +332,7 @@ UPSERT INTO memoranda.facts KEY (tenant, scope, key);
 -- Remove a fact.
 DELETE FROM memoranda.facts WHERE tenant = :tenant AND scope = :scope AND key = :key;
 
--- name: add_revision(tenant, scope, key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload)
+-- name: add_revision(tenant, scope, key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, kind, trust, forgotten, payload)
 -- Add to the history of a key.
 UPSERT INTO memoranda.revisions KEY (tenant, scope, key, version);
 
@@ -420,7 +420,7 @@ UPSERT INTO memoranda.grants KEY (tenant, id);
 -- Remove a grant.
 DELETE FROM memoranda.grants WHERE tenant = :tenant AND id = :id;
 
--- name: put_approval(tenant, id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, effect)
+-- name: put_approval(tenant, id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect)
 -- Keep an approval; one that exists keeps its place.
 UPSERT INTO memoranda.approvals KEY (tenant, id);
 

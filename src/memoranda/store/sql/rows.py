@@ -23,10 +23,11 @@ from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval, effect_decoder
 from memoranda.model.entry import Collection, Space
 from memoranda.model.event import RUN_EVENTS, Event, event_body
-from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import keys_below
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.scope import Scope, below
+from memoranda.model.trust import RANK_OF, TRUSTS, Origin, OriginKind
 from memoranda.model.value import decode, encode
 from memoranda.store.base import (
     ContentKey,
@@ -59,6 +60,10 @@ _CACHE_SIZE = 1_024
 """Rows that are cached: enough for current writers, little for idle sessions."""
 _NO_LIMIT = 2**63 - 1
 _LAST = "\U0010ffff"  # greater than every scope and key
+
+
+_BARE = 11
+"""Columns of a fact without its value."""
 
 
 class Statements:
@@ -191,7 +196,10 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
             _time("requested_at"),
             *map(_Column, ("status", "decided_by")),
             _time("decided_at"),
-            _Column("reason"),
+            *map(_Column, ("reason", "kind")),
+            _Column("trust", RANK_OF.__getitem__, TRUSTS.__getitem__),
+            _Column("cause"),
+            _json("findings", msgspec.json.Decoder(tuple[str, ...]).decode),
             _json("effect", lambda payload: effect_decoder().decode(payload)),
         ),
         "put_approval",
@@ -487,10 +495,10 @@ class Rows(ABC):
         """Keep a fact."""
         scope, origin = fact.scope, fact.origin
         times = to_micros(fact.created_at), to_micros(fact.updated_at), micros(fact.expires_at)
-        who = origin.actor, origin.door, origin.source
+        who = origin.actor, origin.door, origin.source, origin.kind, RANK_OF[origin.trust]
         place = scope.tenant, scope.path, fact.key
         self._run("put_fact", *place, fact.id, fact.version, *times, fact.domain, *who, payload)
-        self._cache(place, msgspec.structs.replace(fact, value=None, origin=Origin()))
+        self._cache(place, msgspec.structs.replace(fact, value=None))
 
     def remove_fact(self, scope: Scope, key: str) -> None:
         """Remove a fact."""
@@ -502,7 +510,7 @@ class Rows(ABC):
         scope, origin = revision.scope, revision.origin
         place = scope.tenant, scope.path, revision.key, revision.version
         times = to_micros(revision.at), to_micros(revision.created_at), micros(revision.expires_at)
-        who = origin.actor, origin.door, origin.source
+        who = origin.actor, origin.door, origin.source, origin.kind, RANK_OF[origin.trust]
         what = revision.fact_id, revision.change
         self._run("add_revision", *place, *what, *times, revision.domain, *who, int(revision.forgotten), payload)
 
@@ -571,14 +579,12 @@ class Rows(ABC):
     # decoding
 
     def _fact_of(self, scope: Scope, key: str, row: Row) -> Fact:
-        """Return the fact of a key from its other columns, which may leave out origin and value."""
-        (id, version, created_at, updated_at, expires_at, domain), rest = row[:6], row[6:]
-        value, origin = None, Origin()
-        if rest:
-            actor, door, source, payload = rest
-            origin = Origin(actor, door, source)
+        """Return the fact of a key from its other columns, which may leave out its value."""
+        id, version, created_at, updated_at, expires_at, domain = row[:6]
+        value = None
+        if len(row) > _BARE:
             try:
-                value = decode(payload)
+                value = decode(row[_BARE])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise self._corrupt(f"the value of `{key}` in `{scope}`", error) from error
         return Fact(
@@ -591,7 +597,7 @@ class Rows(ABC):
             updated_at=from_micros(updated_at),
             expires_at=None if expires_at is None else from_micros(expires_at),
             domain=domain,
-            origin=origin,
+            origin=origin_of(*row[6:_BARE]),
         )
 
     def _facts_of(self, tenant: str, rows: Iterable[Row]) -> Iterator[Fact]:
@@ -601,7 +607,7 @@ class Rows(ABC):
     def _revision_of(self, scope: Scope, row: Row) -> Revision:
         """Return a revision from its row, which starts with the key."""
         (key, version, fact_id, change, at, created_at, expires_at), rest = row[:7], row[7:]
-        domain, actor, door, source, forgotten, payload = rest
+        domain, forgotten, payload = rest[0], rest[-2], rest[-1]
         return Revision(
             fact_id=fact_id,
             scope=scope,
@@ -613,7 +619,7 @@ class Rows(ABC):
             created_at=from_micros(created_at),
             expires_at=None if expires_at is None else from_micros(expires_at),
             domain=domain,
-            origin=Origin(actor, door, source),
+            origin=origin_of(*rest[1:-2]),
             forgotten=bool(forgotten),
         )
 
@@ -713,6 +719,12 @@ class Rows(ABC):
             start = page[-1][0] + 1
             limit = None if limit is None else limit - size
             size = page_size(page, EVENT_PAGE)
+
+
+@lru_cache(1_024)
+def origin_of(actor: str, door: str, source: str | None, kind: OriginKind, trust: int) -> Origin:
+    """Return an origin from its columns; the same few are read again and again."""
+    return Origin(actor, door, source, kind, TRUSTS[trust])
 
 
 def micros(moment: datetime | None) -> int | None:

@@ -3,7 +3,7 @@
 -- Content (payload, text, effect…) is JSON in a BLOB and the last column, so that reading the other columns never
 -- reads the pages of a long value.
 
--- The current facts.
+-- The current facts. `kind` is what kind of origin wrote, and `trust` how far it is trusted, from 0 to 3.
 CREATE TABLE facts (
     tenant TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -17,6 +17,8 @@ CREATE TABLE facts (
     actor TEXT NOT NULL,
     door TEXT NOT NULL,
     source TEXT,
+    kind TEXT NOT NULL,
+    trust INTEGER NOT NULL,
     payload BLOB NOT NULL,
     PRIMARY KEY (tenant, scope, key)
 ) STRICT, WITHOUT ROWID;
@@ -41,7 +43,7 @@ CREATE TABLE revisions (
     door TEXT NOT NULL,
     source TEXT,
     forgotten INTEGER NOT NULL,
-    payload BLOB,
+    payload BLOB, kind TEXT NOT NULL DEFAULT 'user', trust INTEGER NOT NULL DEFAULT 3,
     PRIMARY KEY (tenant, scope, key, version)
 ) STRICT;
 
@@ -96,7 +98,7 @@ CREATE TABLE approvals (
     decided_by TEXT,
     decided_at INTEGER,
     reason TEXT NOT NULL,
-    effect BLOB,
+    effect BLOB, kind TEXT NOT NULL DEFAULT 'user', trust INTEGER NOT NULL DEFAULT 3, cause TEXT NOT NULL DEFAULT 'policy', findings BLOB NOT NULL DEFAULT x'5B5D',
     UNIQUE (tenant, id)
 ) STRICT;
 
@@ -222,7 +224,7 @@ CREATE TABLE entries (
     analysis BLOB NOT NULL,
     metadata BLOB NOT NULL,
     payload BLOB NOT NULL
-) STRICT;
+, kind TEXT NOT NULL DEFAULT 'user', trust INTEGER NOT NULL DEFAULT 3) STRICT;
 
 -- Rows with the same `ended_at` are ordered by sequence: the live entries are one run.
 CREATE INDEX entries_by_shelf ON entries (shelf, ended_at);

@@ -13,10 +13,10 @@ from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import EmbedderMismatch, InvalidDuration, InvalidValue, LimitExceeded, ScopeEnded, UsageError
 from memoranda.model.entry import MODES, Indexed, Shelf
-from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.store.base import ContentKey, EntryQuery, Store
 from memoranda.testing.conformance.base import (
     EMBEDDER,
@@ -127,8 +127,8 @@ class EntryPromises:
         agent.remember("from the letter", collection="notes", source="mail:18")
         memory.scope(user="ada").remember("by hand", collection="notes")
         assert [entry.origin for entry in memory.scope(user="ada").entries(collection="notes")] == [
-            Origin("agent:mail", "mcp", "thread:4"),
-            Origin("agent:mail", "mcp", "mail:18"),
+            Origin("agent:mail", "mcp", "thread:4", "agent", "medium"),
+            Origin("agent:mail", "mcp", "mail:18", "agent", "medium"),
             Origin("owner", "python", None),
         ]
 

@@ -17,10 +17,11 @@ from memoranda.engine.facts import FindFacts, SetFact
 from memoranda.engine.sessions import StartSession
 from memoranda.errors import ApprovalRequired, Conflict, Denied, NotFound, ScopeEnded, Unavailable, UsageError
 from memoranda.model.clock import Duration
-from memoranda.model.fact import Fact, Origin
+from memoranda.model.fact import Fact
 from memoranda.model.names import SESSION_RECORD
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin
 from memoranda.model.value import encode
 from memoranda.store.base import Reader, RevisionQuery, Store
 from memoranda.testing.conformance.base import Capability, assert_raises, present, requires, unchanged
@@ -151,9 +152,9 @@ class FactPromises:
         assert memory.through("cli").scope(user="ada").set("c", 1).origin == Origin("owner", "cli", None)
         memory.permissions.grant("agent:emails", "memory")
         agent = memory.acting_as("agent:emails", door="mcp", source="thread:4").scope(user="ada")
-        assert agent.set("d", 1).origin == Origin("agent:emails", "mcp", "thread:4")
-        assert agent.set("d", 2, source="mail:18").origin == Origin("agent:emails", "mcp", "mail:18")
-        assert present(ada.get("d")).origin == Origin("agent:emails", "mcp", "mail:18")
+        assert agent.set("d", 1).origin == Origin("agent:emails", "mcp", "thread:4", "agent", "medium")
+        assert agent.set("d", 2, source="mail:18").origin == Origin("agent:emails", "mcp", "mail:18", "agent", "medium")
+        assert present(ada.get("d")).origin == Origin("agent:emails", "mcp", "mail:18", "agent", "medium")
         assert [revision.origin.source for revision in ada.history("d")] == ["thread:4", "mail:18"]
 
     # versions and identity

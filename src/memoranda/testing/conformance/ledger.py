@@ -24,8 +24,8 @@ from memoranda.errors import (
     UsageError,
 )
 from memoranda.model.event import GENESIS, Anchor, hash_event
-from memoranda.model.fact import Origin
 from memoranda.model.policy import Policy
+from memoranda.model.trust import Origin
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.store.base import ContentKey, Store
 from memoranda.testing.conformance.base import (

@@ -34,6 +34,7 @@ from memoranda.testing.conformance.requests import (
 )
 from memoranda.testing.conformance.runs import RunPromises
 from memoranda.testing.conformance.transfer import TransferPromises
+from memoranda.testing.conformance.trust import AuthorityPromises, GuardPromises, OriginPromises
 
 
 class StoreConformance(
@@ -69,6 +70,9 @@ class StoreConformance(
     BoundPromises,
     AtOncePromises,
     MarkPromises,
+    OriginPromises,
+    AuthorityPromises,
+    GuardPromises,
     ConformanceBase,
 ):
     """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

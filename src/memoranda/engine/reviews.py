@@ -1,0 +1,90 @@
+"""What waits for a decision: effects that a policy, a conflict or a detector holds back.
+
+Until it is released, a held write is in no read: only its effect is stored, with who asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memoranda.engine.verbs import Call, Outcome
+from memoranda.errors import Held, Hint, UsageError
+from memoranda.model.effect import Approval, Cause, Effect
+from memoranda.model.event import Note
+from memoranda.model.trust import Origin, is_at_least
+from memoranda.model.value import encode
+from memoranda.store.base import Transaction
+
+
+def hold(
+    rows: Transaction,
+    effect: Effect,
+    capability: str,
+    call: Call,
+    cause: Cause = "policy",
+    findings: Sequence[str] = (),
+) -> tuple[Approval, Note]:
+    """Store an effect until it is decided; erasing its subject removes it."""
+    if call.origin.source is not None:  # the decision will come from another source
+        effect = effect.with_source(call.origin.source)
+    _ensure_keepable(effect)
+    approval = Approval(
+        id=call.ids.new("approval"),
+        tenant=effect.scope.tenant,
+        scope=effect.scope.path,
+        actor=call.origin.actor,
+        door=call.origin.door,
+        kind=call.origin.kind,
+        trust=call.origin.trust,
+        cause=cause,
+        findings=tuple(findings),
+        capability=capability,
+        effect=effect,
+        requested_at=call.now,
+    )
+    rows.put(approval)
+    detail = {"capability": capability, **effect.pending_detail()}
+    if cause != "policy":
+        detail |= {"cause": cause, "findings": list(findings)}
+    note = Note(
+        effect=effect.name,
+        scope=effect.scope.path,
+        key=effect.place,
+        resource=approval.id,
+        detail=detail,
+        decision="pending",
+    )
+    return approval, note
+
+
+def _ensure_keepable(effect: Effect) -> None:
+    """Raise UsageError for what no store can encode; otherwise only the decision would find out."""
+    try:
+        encode(effect)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"`{effect.name}` cannot wait for approval: {error}", hint="Pass JSON values and text that can be encoded"
+        ) from error
+
+
+def contest(rows: Transaction, effect: Effect, origins: Iterable[Origin], call: Call) -> Outcome[Held] | None:
+    """Hold an effect that would replace something more trusted than its caller; return None if there is no such thing.
+
+    The newest write wins only among equals: what a page or a tool says never replaces what a user said.
+    """
+    if call.authority == "high":
+        return None
+    above = next((origin for origin in origins if not is_at_least(call.authority, origin.trust)), None)
+    if above is None:
+        return None
+    approval, note = hold(rows, effect, effect.capability, call, "conflict")
+    place = f"`{effect.place}`" if effect.place else "this"
+    error = Held(
+        f"{place} was written by `{above.actor}`, who is trusted more: {above.trust}, not {call.origin.trust}. "
+        f"The write waits as `{approval.id}`",
+        hint=Hint("approve", approval.id),
+        approval=approval.id,
+        capability=effect.capability,
+        cause="conflict",
+    )
+    return Outcome(error, (note,))
