@@ -109,13 +109,17 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.erase(user="gone")
 
 
+ADDED = ["kind", "trust", "cause", "findings"]
+"""Columns that the first version did not have."""
+
+
 def rows_of(url: str, tenant: str) -> dict[str, list[str]]:
-    """Return what plain SQL sees of a tenant, by table."""
+    """Return what plain SQL sees of a tenant, by table, in the columns of the first version."""
     with psycopg.connect(url, autocommit=True) as connection:
         tables = [name for (name,) in connection.execute(OURS) if name not in APART]
-        asked = sql.SQL("SELECT t::text FROM memoranda.{} AS t WHERE tenant = %s ORDER BY 1")
+        asked = sql.SQL("SELECT (to_jsonb(t) - %s::text[])::text FROM memoranda.{} AS t WHERE tenant = %s ORDER BY 1")
         return {
-            table: [row for (row,) in connection.execute(asked.format(sql.Identifier(table)), (tenant,))]
+            table: [row for (row,) in connection.execute(asked.format(sql.Identifier(table)), (ADDED, tenant))]
             for table in sorted(tables)
         }
 
@@ -553,6 +557,16 @@ def test_the_rights_are_given_to_no_owner(postgres: Server, party: Party):
         postgres.execute("SELECT memoranda.grant_rights('owner')")
 
 
+WITHOUT_TRUST = """
+ALTER TABLE memoranda.facts DROP COLUMN kind, DROP COLUMN trust;
+ALTER TABLE memoranda.revisions DROP COLUMN kind, DROP COLUMN trust;
+ALTER TABLE memoranda.entries DROP COLUMN kind, DROP COLUMN trust;
+ALTER TABLE memoranda.approvals
+    DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings;
+UPDATE memoranda.migrated SET version = 3;
+"""
+"""Makes the third version of the schema of the fourth, with all it holds."""
+
 WITHOUT_FUNCTIONS = """
 DO $$
 DECLARE
@@ -615,7 +629,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
     )
     try:
         remember_all_kinds(app, "meadow")
-        postgres.execute(WITHOUT_FUNCTIONS, database="old")
+        postgres.execute(WITHOUT_TRUST, WITHOUT_FUNCTIONS, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute(SECOND_RECIPE.encode())
         with psycopg.connect(generous, autocommit=True) as connection:
@@ -658,7 +672,7 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres:
         for tenant in tenants:
             remember_all_kinds(app, tenant)
         before = {tenant: rows_of(app, tenant) for tenant in tenants}
-        postgres.execute(WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
+        postgres.execute(WITHOUT_TRUST, WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute("GRANT USAGE ON SCHEMA memoranda TO stranger")
             connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO stranger")
