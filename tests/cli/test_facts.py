@@ -20,7 +20,7 @@ def test_json_of_a_fact_has_the_tenant_scope_as_text_and_iso_dates(cli):
     assert fact["tenant"] == "default"
     assert fact["scope"] == "user:ada/agent:mail"
     assert (fact["key"], fact["value"], fact["version"], fact["domain"]) == ("a", "x", 1, "d")
-    assert fact["origin"] == {"actor": "owner", "door": "cli", "source": "crm"}
+    assert fact["origin"] == {"actor": "owner", "door": "cli", "source": "crm", "kind": "user", "trust": "high"}
     lived = datetime.fromisoformat(fact["expires_at"]) - datetime.fromisoformat(fact["updated_at"])
     assert lived.total_seconds() == 3600
 

@@ -73,7 +73,13 @@ def test_lines_of_json_are_texts_or_objects(cli):
         None,
     )
     assert (second["content"], second["metadata"], second["key"]) == ({"n": 1}, {"from": "mail", "urgency": 3}, "k")
-    assert first["origin"] == {"actor": "owner", "door": "cli", "source": "ingest:a.jsonl"}
+    assert first["origin"] == {
+        "actor": "owner",
+        "door": "cli",
+        "source": "ingest:a.jsonl",
+        "kind": "user",
+        "trust": "high",
+    }
 
 
 def test_the_same_file_stores_nothing_twice(cli):

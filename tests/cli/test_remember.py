@@ -42,7 +42,7 @@ def test_json_says_where_it_is_and_what_became_of_it(cli):
     assert (entry["id"], entry["namespace"], entry["scope"]) == (done["id"], "s1", "user:ada")
     lived = datetime.fromisoformat(entry["expires_at"]) - datetime.fromisoformat(entry["created_at"])
     assert lived.total_seconds() == 3600
-    assert entry["origin"] == {"actor": "owner", "door": "cli", "source": None}
+    assert entry["origin"] == {"actor": "owner", "door": "cli", "source": None, "kind": "user", "trust": "high"}
 
 
 def test_the_same_again_is_reported_and_not_doubled(cli):

@@ -69,7 +69,7 @@ class OriginPromises:
         page = memory.from_origin("tool_external")
         assert page.scope(user="ada").set("k", 1).origin.trust == "low"
         again = page.from_origin("user").scope(user="ada").set("k", 2)
-        assert (again.origin.kind, again.origin.trust) == ("user", "low")
+        assert (again.origin.kind, again.origin.trust) == ("tool_external", "low")
 
     def test_an_unknown_origin_is_refused(self, memory: Memory) -> None:
         wrong: Any = "tool"
