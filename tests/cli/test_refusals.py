@@ -90,7 +90,7 @@ CHANGING: dict[str, tuple[Prepare, str]] = {
     "forget": (_ready, "forget --key cat --collection notes --user ada"),
     "undo": (_undo, "undo {token} --user ada"),
     "collections delete": (_ready, "collections delete notes --yes"),
-    "collections reembed": (_ready, "collections reembed notes --embedder hashing:32"),
+    "collections reembed": (_ready, "collections reembed notes --to hashing:32"),
     "permissions grant": (_ready, "permissions grant agent:y memory.read"),
     "permissions revoke": (_grant, "permissions revoke {grant}"),
     "roles define": (_ready, "roles define porter --allow memory.read"),

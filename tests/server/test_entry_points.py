@@ -103,7 +103,7 @@ ROUTES: dict[str, tuple[Prepared, Any]] = {
     "POST /erase": (_ready, {"user": "gone"}),
 }
 
-# These are tried where what they need is at hand: programs, conversations, keys, and what is not refused to readers
+# These are tried where what they need is set up: programs, conversations, keys, and what is not refused to readers
 # but to everyone who may not see what it is about.
 ELSEWHERE = {
     "DELETE /collections/{collection}/entries": "tests/server/test_collections.py",

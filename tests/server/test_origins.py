@@ -16,7 +16,7 @@ from mcp_client import Talk, started
 import memoranda
 from memoranda import errors
 from memoranda.model.clock import SystemClock
-from memoranda.model.trust import TRUST_OF
+from memoranda.model.trust import TRUST_OF, OriginKind
 from memoranda.server.problems import STATUSES
 
 API = "/api/v1"
@@ -33,7 +33,7 @@ FORGED: dict[str, Any] = {
     "door": "python",
     "authority": "high",
 }
-KINDS = ["assistant", "agent", "tool_internal", "tool_external", "unknown"]
+KINDS: list[OriginKind] = ["assistant", "agent", "tool_internal", "tool_external", "unknown"]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def origin_of(client: httpx.Client, key: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("kind", ["user", *KINDS])
-def test_g45_the_key_says_what_writes(client: Callable[..., httpx.Client], kind: str) -> None:
+def test_g45_the_key_says_what_writes(client: Callable[..., httpx.Client], kind: OriginKind) -> None:
     asking = client(kind)
     asking.put(f"{FACT}/k", json={"value": 1}).raise_for_status()
     asking.post(REMEMBER, json={"content": "Celadon turns green"}).raise_for_status()
@@ -58,10 +58,12 @@ def test_g45_the_key_says_what_writes(client: Callable[..., httpx.Client], kind:
 
 
 @pytest.mark.parametrize("kind", ["tool_external", "assistant"])
-def test_g45_no_field_parameter_header_or_metadata_raises_it(client: Callable[..., httpx.Client], kind: str) -> None:
+def test_g45_no_field_parameter_header_or_metadata_raises_it(
+    client: Callable[..., httpx.Client], kind: OriginKind
+) -> None:
     asking, user = client(kind), client("user")
     for name, value in FORGED.items():
-        # What is no field of a body and no parameter of a route is refused.
+        # Unknown fields and parameters are refused.
         assert asking.put(f"{FACT}/forged", json={"value": 1, name: value}).status_code == 422
         assert asking.put(f"{FACT}/forged", json={"value": 1}, params={name: "user"}).status_code == 422
         assert asking.post(REMEMBER, json={"content": "Forged", name: value}).status_code == 422
@@ -103,7 +105,7 @@ def test_g8_g45_a_model_that_learns_and_imports_stays_a_model(client: Callable[.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_request_lowers_its_origin(client: Callable[..., httpx.Client], kind: str) -> None:
+def test_a_request_lowers_its_origin(client: Callable[..., httpx.Client], kind: OriginKind) -> None:
     user = client("user")
     user.put(f"{FACT}/passed", json={"value": 1}, headers={HEADER: kind}).raise_for_status()
     assert origin_of(user, "passed") == (kind, TRUST_OF[kind], "rest")
@@ -304,9 +306,9 @@ def test_g25_outcomes_can_be_told_apart_by_their_codes(client: Callable[..., htt
     codes = [codes - {"cause", "findings"} & codes for codes, _ in table.values()]
     told = [{code for code in one if code in real} for one in codes]
     assert all(told[1:]) and sum(map(len, told)) == len(set().union(*told)), "a code is in one row"
-    for outcome, (named, statuses) in table.items():
+    for row, (named, statuses) in table.items():
         for code in named & real - {"usage_error"}:
-            assert STATUSES[code] in statuses, (outcome, code)
+            assert STATUSES[code] in statuses, (row, code)
     user, page, reader = client("user"), client("tool_external"), client("user", role="reader")
     user.put(f"{FACT}/k", json={"value": 1}).raise_for_status()
 

@@ -213,7 +213,7 @@ class AuthorityPromises:
         ada.set("city", "Oslo")
         note = ada.remember("Ada lives in Oslo", collection="notes")
         gone = ada.remember("Ada has a cat", collection="pets", key="cat")
-        ada.blocks.update("core", "- Lives in Oslo\n- Weaves", expected_updated_at=None)
+        core = ada.blocks.update("core", "- Lives in Oslo\n- Weaves", expected_updated_at=None)
         line = next(match.ref for match in ada.recall("weaves", kinds=["line"]))
         tool, model = from_tool(memory), memory.from_origin("assistant").scope(user="ada")
 
@@ -228,9 +228,7 @@ class AuthorityPromises:
             lambda: tool.forget(key="cat", collection="pets"),
             lambda: tool.supersede(note.ref, "Ada lives in Rome"),
             lambda: tool.supersede(line, "Spins"),
-            lambda: model.blocks.update(
-                "core", "- Lives in Rome", expected_updated_at=ada.blocks.get("core").updated_at
-            ),
+            lambda: model.blocks.update("core", "- Lives in Rome", expected_updated_at=core.updated_at),
             write_batch,
         ):
             assert_raises(Held, write)
