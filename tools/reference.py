@@ -142,7 +142,12 @@ _GROUPS = {
         "/api/v1/runs",
         "/api/v1/programs",
     ),
-    "Approvals, permissions and roles": ("/api/v1/approvals", "/api/v1/permissions", "/api/v1/roles"),
+    "Approvals, permissions and roles": (
+        "/api/v1/approvals",
+        "/api/v1/conflicts",
+        "/api/v1/permissions",
+        "/api/v1/roles",
+    ),
     "API keys": ("/api/v1/keys",),
     "Ledger and upkeep": ("/api/v1/ledger", "/api/v1/erase", "/api/v1/sweep", "/api/v1/export", "/api/v1/import"),
     "Is it well?": ("/health", "/ready", "/metrics"),

@@ -483,6 +483,25 @@ def test_an_approval_is_granted_or_refused_and_then_it_happens_or_not(house: Any
     assert "Nothing is waiting" in visitor.read("/approvals")
 
 
+def test_g38_a_conflict_shows_both_sides_and_is_decided(house: Any) -> None:
+    ada = house.memory.scope(user="ada")
+    ada.set("city", "Oslo")
+    ada.set("street", "Storgata")
+    page = house.memory.from_origin("tool_external").scope(user="ada")
+    for key, value in (("city", "Rome"), ("street", "Via Roma")):
+        with pytest.raises(memoranda.Held):
+            page.set(key, value)
+    city, street = (conflict.id for conflict in house.memory.conflicts())
+    visitor = house.visitor("eve")
+    listed = visitor.read("/approvals")
+    assert '"Oslo" owner, user, high' in listed and '"Rome" owner, tool_external, low' in listed
+    assert "It contradicts something that is trusted more." in listed and "Keep current" in listed
+    assert "Refused." in visitor.done("/approvals", approval=city, verdict="refused", reason="no")
+    assert "Approved" in visitor.done("/approvals", approval=street, verdict="approved", reason="she moved")
+    assert (ada.value("city"), ada.value("street")) == ("Oslo", "Via Roma")
+    assert "Keep current" not in visitor.read("/approvals")
+
+
 def test_a_run_shows_its_events_and_its_owner_alone_sees_it(house: Any) -> None:
     headers = {"Authorization": f"Bearer {house.key('ada', 'member')}"}
     started = httpx.post(

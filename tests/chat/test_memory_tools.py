@@ -54,6 +54,7 @@ def test_g45_what_a_model_writes_is_told_from_what_its_user_writes(
     mine, models = memory.scope(user="ada").blocks.history("core")
     assert (mine.origin.door, mine.origin.source) == ("python", None)
     assert models.origin.door == "chat" and models.origin.source is not None
+    assert (mine.origin.kind, models.origin.kind, models.origin.trust) == ("user", "assistant", "medium")
     assert models.origin.source.startswith("conversation:") and len(models.origin.source) <= 256
 
 

@@ -50,13 +50,8 @@ def test_export_and_import_carry_memory(cli):
     again = cli("import", "all.jsonl", "--db", "other.db").out
     assert again == "Written: 0 facts, 0 entries, 0 definitions\nLeft alone: 2 unchanged or newer here\n"
     fact = cli("facts", "get", "k", "--user", "bob", "--db", "other.db", "--json").json
-    assert fact["origin"] == {
-        "actor": "owner",
-        "door": "cli",
-        "source": "import:all.jsonl",
-        "kind": "import",
-        "trust": "high",
-    }
+    origin = {"actor": "owner", "door": "cli", "source": "import:all.jsonl", "kind": "import", "trust": "high"}
+    assert fact["origin"] == origin
 
 
 def test_entries_travel_expire_and_are_erased(cli, monkeypatch):

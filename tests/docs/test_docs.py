@@ -458,7 +458,7 @@ def test_the_drawing_of_the_gate_names_errors_and_decisions_that_there_are() -> 
     words = set(re.findall(r'class="mono"[^>]*>(\w+)<', drawing))
     refusals = {word for word in words if word[0].isupper()}
     known = {kind.__name__ for kind in error_classes() if issubclass(kind, errors.Refused)}
-    # Who shows no key is refused by a server before the gate is asked, and what is held is one kind of what waits.
+    # Who shows no key is refused by a server, before there is anybody to ask at the gate; `Held` is one that waits.
     assert refusals == known - {"Refused", "Unauthenticated", "Held"}
     assert words - refusals == {"allow", "deny", "pending"} <= set(get_args(Decision))
 

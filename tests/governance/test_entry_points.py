@@ -69,6 +69,7 @@ MUTATING = {
     "Roles.delete": "delete_role",
     "Approvals.approve": "decide",
     "Approvals.refuse": "decide",
+    "Memory.resolve": "decide",
     "Memory.perform": "set_fact",  # any effect: what the languages ask with
     "Memory.erase": "erase",
     "Memory.sweep": "sweep",
@@ -130,6 +131,8 @@ HARMLESS = {
     "Memory.scope",
     "Memory.at",
     "Memory.batch",
+    "Memory.conflicts",
+    "Memory.from_origin",
     "Memory.scopes",
     "Memory.acting_as",
     "Memory.in_tenant",
@@ -182,6 +185,7 @@ COMMANDS = {
     "roles delete": "Roles.delete",
     "approvals approve": "Approvals.approve",
     "approvals refuse": "Approvals.refuse",
+    "conflicts resolve": "Memory.resolve",
     "sessions start": "ScopedMemory.session",
     "sessions end": "ScopedMemory.end",
     "keys create": "Memory.perform",
@@ -224,6 +228,7 @@ HARMLESS_COMMANDS = {
     "permissions list",
     "approvals list",
     "approvals show",
+    "conflicts list",
     "keys list",
     "runs list",
     "runs show",
@@ -266,6 +271,7 @@ update_definition delete_definition erase sweep scrub inspect list_tenants read_
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
 export import recall_all learn unlearn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_collections list_namespaces list_scopes find_stale read_roles define_role delete_role read_steps end_idle_sessions
+list_conflicts
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}
@@ -378,6 +384,13 @@ def waiting(owner: memoranda.Memory) -> str:
     asking = owner.acting_as("agent:asks", policy=Policy.of(approve=("memory.write",)))
     with pytest.raises(memoranda.ApprovalRequired) as waits:
         asking.scope(user="ada").set("asked", 1)
+    return waits.value.approval
+
+
+def contested(owner: memoranda.Memory) -> str:
+    owner.scope(user="ada").set("city", "Oslo")
+    with pytest.raises(memoranda.Held) as waits:
+        owner.acting_as("tool:web", policy=EVERYTHING).scope(user="ada").set("city", "Rome")
     return waits.value.approval
 
 
@@ -495,6 +508,7 @@ ATTEMPTS = {
     ),
     "Approvals.approve": lambda memory, owner, folder: memory.approvals.approve(waiting(owner)),
     "Approvals.refuse": lambda memory, owner, folder: memory.approvals.refuse(waiting(owner)),
+    "Memory.resolve": lambda memory, owner, folder: memory.resolve(contested(owner), "keep"),
     "Memory.perform": lambda memory, owner, folder: memory.perform(
         facts.SetFact(scope=memory.scope(user="ada").scope, key="performed", payload=msgspec.Raw(b"1"))
     ),
@@ -510,8 +524,8 @@ ATTEMPTS = {
 @pytest.mark.parametrize("call", sorted(MUTATING))
 def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call, opened, tmp_path) -> None:
     # These read before they write: grant the reading, so that the write is what is refused.
-    reads_first = ("ScopedMemory.update", "ScopedMemory.learn", "Blocks.undo")
-    reading = Policy.of(allow=("memory.read",)) if call in reads_first else NOTHING
+    reads_first = ("ScopedMemory.update", "ScopedMemory.learn", "Blocks.undo", "Memory.resolve")
+    reading = Policy.of(allow=("memory.read", "approvals.read")) if call in reads_first else NOTHING
     outsider = opened.acting_as("agent:outside", policy=reading)
     with pytest.raises(Denied):
         ATTEMPTS[call](outsider, opened, tmp_path)
@@ -528,8 +542,9 @@ def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call
 @pytest.mark.parametrize("tool", sorted(TOOL_CALLS))
 def test_a_violating_call_of_a_tool_is_refused_and_recorded_and_a_lawful_one_succeeds(tool, opened) -> None:
     call, arguments = TOOL_CALLS[tool]
-    opened.scope(user="ada").set("known", 1)
-    opened.scope(user="ada").remember("Ada has a cat.", collection="notes", key="cat")
+    before = opened.from_origin("assistant").scope(user="ada")  # what a model may replace
+    before.set("known", 1)
+    before.remember("Ada has a cat.", collection="notes", key="cat")
     reading = Policy.of(allow=("memory.read",)) if tool == "learn" else NOTHING
     outsider = opened.acting_as("agent:outside", policy=reading, door="mcp")
     with pytest.raises(Denied):

@@ -44,7 +44,7 @@ def test_every_tool_works_through_a_server(member: Talk, client: memoranda.Clien
     fact = client.facts.get("loom.warp")
     assert fact is not None and (fact.value, fact.version) == (240, told["version"])
     assert fact.expires_at is not None and fact.origin.actor == "user:ada"
-    client.facts.set("loom.warp", 300)
+    client.from_origin("assistant").facts.set("loom.warp", 300)
     assert member.call("get_fact", key="loom.warp")["value"] == 300
     assert [one["value"] for one in member.call("fact_history", key="loom.warp")["revisions"]] == [240, 300]
     assert member.call("list_facts", prefix="loom")["facts"][0]["key"] == "loom.warp"
@@ -67,7 +67,9 @@ def test_every_tool_works_through_a_server(member: Talk, client: memoranda.Clien
 
 def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, client: memoranda.Client) -> None:
     written = member.call("update_memory_block", block="core", content="- Weaves", expected_updated_at=None)["written"]
-    theirs = client.memory.update("core", "- Weaves linen", expected_updated_at=written["updated_at"])
+    theirs = client.from_origin("assistant").memory.update(
+        "core", "- Weaves linen", expected_updated_at=written["updated_at"]
+    )
     with pytest.raises(memoranda.Conflict) as met:
         member.call("update_memory_block", block="core", content="- Spins", expected_updated_at=written["updated_at"])
     assert met.value.current["content"] == theirs.content

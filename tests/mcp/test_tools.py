@@ -60,7 +60,7 @@ def test_no_tool_has_an_argument_that_names_a_tenant_a_user_or_an_agent(ada: Tal
 
 
 def test_a_fact_that_is_set_here_is_read_by_python_and_back(ada: Talk, memory: memoranda.Memory) -> None:
-    own = memory.scope(user="ada")
+    own = memory.from_origin("assistant").scope(user="ada")
     told = ada.call("set_fact", key="loom.warp", value={"threads": 240}, source="workshop")
     fact = own.get("loom.warp")
     assert fact is not None and fact.value == {"threads": 240} and fact.version == told["version"] == 1
@@ -167,7 +167,7 @@ def test_a_conflict_of_blocks_is_told_with_the_text_that_stands_and_can_be_mende
     assert "expected_updated_at" in missing.value.hint
     written = ada.call("update_memory_block", block="core", content="- Weaves linen", expected_updated_at=None)
     stamp = written["written"]["updated_at"]
-    blocks = memory.scope(user="ada").blocks
+    blocks = memory.from_origin("assistant").scope(user="ada").blocks
     theirs = blocks.update("core", "- Weaves linen\n- Left-handed", expected_updated_at=stamp)
     with pytest.raises(memoranda.Conflict) as met:
         ada.call("update_memory_block", block="core", content="- Weaves wool", expected_updated_at=stamp)
@@ -203,7 +203,7 @@ def test_archives_of_the_user_and_of_the_agent_are_searched_together(ada: Talk, 
 def test_two_processes_count_in_one_database_and_lose_nothing(
     ada: Talk, reader: Talk, memory: memoranda.Memory
 ) -> None:
-    own = memory.scope(user="ada")
+    own = memory.from_origin("assistant").scope(user="ada")
     own.set("count", 0)
 
     def add(_: int) -> None:

@@ -133,8 +133,8 @@ class AsyncMemory(AsyncHandle):
         """What waits for a decision."""
     async def conflicts(self, scope: Scope | None = None) -> list[Contested]:
         """Return the writes that wait because they contradict something more trusted, each with what is current."""
-    async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> None:
-        """Decide a conflict: keep what is current, or take what was proposed."""
+    async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> Decided:
+        """Decide a conflict: keep what is current, or take what was proposed; return the decision and its result."""
     @property
     def runs(self) -> AsyncRuns:
         """The runs of machines and workflows."""
@@ -157,7 +157,7 @@ class AsyncMemory(AsyncHandle):
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant."""
     def narrowed(self, policy: Policy) -> AsyncMemory:
         """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
-    def through(self, door: str) -> AsyncMemory:
+    def through(self, door: str, *, origin: OriginKind | None = None) -> AsyncMemory:
         """Return a handle whose events say that they came through this door: `cli`, `rest` or `abl`."""
     def at_once(self) -> AsyncMemory:
         """Return a handle that does not block: a write that would have to wait raises `Busy` instead."""

@@ -20,7 +20,7 @@ from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
 from memoranda.engine.scopes import ListScopes
 from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
-from memoranda.governance.approvals import ListConflicts
+from memoranda.governance.approvals import Decided, ListConflicts
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
 from memoranda.governance.permissions import Membership, check_role_name, policies_of_role
@@ -32,7 +32,7 @@ from memoranda.model.policy import BUILT_IN_ROLES, OWNER, Level, Policy, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import Imported
-from memoranda.model.trust import TRUST_OF, OriginKind, check_origin, is_at_least, kind_of_actor, lowest
+from memoranda.model.trust import TRUST_OF, OriginKind, check_origin, is_at_least, kind_of_actor, lower_kind, lowest
 from memoranda.store.base import Store
 from memoranda.store.sqlite import SqliteStore
 
@@ -217,23 +217,24 @@ class Memory:
         ...     except memoranda.Held as held:
         ...         print(held.cause)
         ...     [(one.key, one.current, one.proposed) for one in memory.conflicts()]
-        ...     memory.resolve(memory.conflicts()[0].id, "keep", reason="she did not move")
+        ...     memory.resolve(memory.conflicts()[0].id, "keep", reason="she did not move").approval.status
         ...     memory.conflicts(), ada.value("city")
         'Oslo'
         conflict
         [('city', 'Oslo', 'Rome')]
+        'refused'
         ([], 'Oslo')
         """
         return self.perform(ListConflicts(scope=self._shared, below=scope))
 
-    def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> None:
-        """Decide a conflict: keep what is current, or take what was proposed."""
+    def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> Decided:
+        """Decide a conflict: keep what is current, or take what was proposed; return the decision and its result."""
         if verdict not in ("keep", "take"):
             raise UsageError(f"{quote(verdict)} is not a verdict", hint="Pass `keep` or `take`", path="verdict")
         if self.approvals.get(conflict).cause != "conflict":
             raise UsageError(f"{quote(conflict)} is not a conflict", hint=Hint("list", "approvals"), value=conflict)
         decide = self.approvals.approve if verdict == "take" else self.approvals.refuse
-        decide(conflict, reason=reason)
+        return decide(conflict, reason=reason)
 
     @property
     def runs(self) -> Runs:
@@ -316,15 +317,20 @@ class Memory:
     def from_origin(self, origin: OriginKind) -> Memory:
         """Return a handle for the same actor that passes on what comes from another origin: it is trusted no more.
 
+        It can only lower: for an origin that is trusted more than this handle, nothing changes.
+
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
         ...     found = memory.from_origin("tool_external").scope(user="ada").set("hotel.rating", 4)
         ...     found.origin.kind, found.origin.trust
         ('tool_external', 'low')
         """
-        trust = lowest(self._caller.trust, TRUST_OF[check_origin(origin)])
+        kind = lower_kind(self._caller.kind, check_origin(origin))
+        if kind == self._caller.kind:
+            return self
+        trust = lowest(self._caller.trust, TRUST_OF[kind])
         authority = lowest(self._caller.authority, trust)
-        return self._with_caller(msgspec.structs.replace(self._caller, kind=origin, trust=trust, authority=authority))
+        return self._with_caller(msgspec.structs.replace(self._caller, kind=kind, trust=trust, authority=authority))
 
     def in_tenant(self, tenant: str) -> Memory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant.
@@ -357,8 +363,11 @@ class Memory:
         narrowed = msgspec.structs.replace(self._caller, policies=(*kept, policy), tenant=self.tenant)
         return self._with_caller(narrowed)
 
-    def through(self, door: str) -> Memory:
+    def through(self, door: str, *, origin: OriginKind | None = None) -> Memory:
         """Return a handle whose events say that they came through this door: `cli`, `rest` or `abl`.
+
+        `origin` is what writes there for the actor, such as a program or its model: it lowers how far that is trusted,
+        but not what it may replace, since the actor declared what it writes.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -366,7 +375,11 @@ class Memory:
         'cli'
         """
         require_label("door", door)
-        return self._with_caller(msgspec.structs.replace(self._caller, door=door))
+        caller = msgspec.structs.replace(self._caller, door=door)
+        if origin is not None:
+            kind = lower_kind(caller.kind, check_origin(origin))
+            caller = msgspec.structs.replace(caller, kind=kind, trust=lowest(caller.trust, TRUST_OF[kind]))
+        return self._with_caller(caller)
 
     def at_once(self) -> Memory:
         """Return a handle that does not block: a write that would have to wait raises `Busy` instead.

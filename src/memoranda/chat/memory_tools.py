@@ -122,7 +122,7 @@ class MemoryTools:
         self, memory: Memory, *, user: str, agent_id: str, seen: Seen, source: str, mounts: Mounts | None = None
     ) -> None:
         """Take the blocks that the prompt showed, what is mounted, and the label of the source for the history."""
-        through = memory.through(_DOOR)
+        through = memory.through(_DOOR, origin="assistant")
         self._memory = through
         self._owner = user
         self._agent = agent_id

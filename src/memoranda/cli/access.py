@@ -1,4 +1,4 @@
-"""`memoranda permissions`, `roles`, `approvals` and `keys`."""
+"""`memoranda permissions`, `roles`, `approvals`, `conflicts` and `keys`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memoranda.cli import formats
 from memoranda.cli.command import Desk, Reason, argument, command, flag, group, option
 
 if TYPE_CHECKING:
-    from memoranda import Approval, Role, Rule
+    from memoranda import Approval, Contested, Role, Rule
     from memoranda.governance.approvals import Decided
     from memoranda.server.auth.keys import Key, NewKey
 
@@ -134,6 +134,9 @@ def show(desk: Desk, approval: Which) -> None:
             ("id", found.id),
             ("status", found.status),
             ("actor", f"{found.actor} through {found.door}"),
+            ("origin", f"{found.kind}, trusted {found.trust}"),
+            ("cause", found.cause),
+            ("found", ", ".join(found.findings)),
             ("capability", found.capability),
             ("scope", found.scope or "(shared)"),
             ("asked", formats.exact(found.requested_at)),
@@ -166,6 +169,49 @@ def _target(approval: Approval) -> str:
     return f"{approval.capability} {approval.scope or '(shared)'} {key or ''}".strip()
 
 
+conflicts_app = group("conflicts", lists=True)
+
+
+@command(conflicts_app, "list", scoped=True, example="memoranda conflicts list --user ada")
+def list_conflicts(desk: Desk) -> None:
+    """List writes that wait because they contradict something more trusted: what is current, and what was proposed."""
+    found = desk.memory.conflicts(desk.scope if desk.names_scope else None)
+    if desk.out.answers(found, empty="No conflicts."):
+        return
+    rows = [
+        (
+            one.id,
+            f"{one.scope} {one.key}",
+            formats.value(one.current),
+            _proposed(one),
+            f"{one.proposed_origin.actor}, {one.proposed_origin.kind}",
+        )
+        for one in found
+    ]
+    desk.out.table(("id", "where", "current", "proposed", "by"), rows, whole=("id",), folded=("where", "by"))
+
+
+@command(
+    conflicts_app, "resolve", example="memoranda conflicts resolve approval_01a1… keep --reason 'she did not move'"
+)
+def resolve(
+    desk: Desk,
+    conflict: Which,
+    verdict: Annotated[
+        Literal["keep", "take"], argument("VERDICT", "keep what is current, or take what was proposed.")
+    ],
+    reason: Reason = "",
+) -> None:
+    """Decide a conflict; what is taken is written now, on behalf of its actor."""
+    _report(desk, desk.memory.resolve(conflict, verdict, reason=reason))
+
+
+def _proposed(conflict: Contested) -> str:
+    if conflict.change in ("delete", "forget"):
+        return f"({conflict.change})"
+    return formats.value(conflict.proposed)
+
+
 keys_app = group("keys", lists=True)
 
 Id = Annotated[str, argument("ID", "As the list shows it; never the key itself.")]
@@ -181,10 +227,14 @@ def create(
     allow: Annotated[
         list[str] | None, option("CAPABILITY", "Restrict the role, such as to memory.read; repeatable.")
     ] = None,
+    origin: Annotated[
+        str, option("KIND", "What writes with it: user, agent, assistant, tool_internal, tool_external or unknown.")
+    ] = "user",
     expires: Annotated[str | None, option("TIME", "Expire after 15m, 24h, 90d or 2w.")] = None,
     label: Annotated[str, option("TEXT", "What it is for.")] = "",
 ) -> None:
     """Create an API key for a user and print it. Only its hash is stored: it cannot be shown again."""
+    from memoranda.model.trust import check_origin
     from memoranda.server.auth.keys import create_key
 
     made = create_key(
@@ -193,6 +243,7 @@ def create(
         user=user,
         role=role,
         allow=tuple(allow or ()),
+        origin=check_origin(origin),
         expires=expires,
         label=label,
     )
@@ -211,10 +262,21 @@ def list_all(
     if desk.out.answers(keys, empty="No keys: create one with `memoranda keys create`."):
         return
     rows = [
-        (key.id, key.tenant, key.user, key.role, _state(desk, key), desk.out.ago(key.last_used_at), key.label)
+        (
+            key.id,
+            key.tenant,
+            key.user,
+            key.role,
+            key.origin,
+            _state(desk, key),
+            desk.out.ago(key.last_used_at),
+            key.label,
+        )
         for key in keys
     ]
-    desk.out.table(("id", "tenant", "user", "role", "state", "used", "label"), rows, whole=("id",), folded=("label",))
+    desk.out.table(
+        ("id", "tenant", "user", "role", "origin", "state", "used", "label"), rows, whole=("id",), folded=("label",)
+    )
 
 
 @command(keys_app, "revoke", example="memoranda keys revoke 01a1e56c…")

@@ -70,7 +70,14 @@ def show_block(desk: Desk, block: Type) -> None:
         desk.out.say(f"({len(found.content):,} characters, updated {_stamp(found)})")
 
 
-@command(app, "set", scoped=True, creates=True, example="memoranda blocks set core 'Prefers short answers' --user ada")
+@command(
+    app,
+    "set",
+    scoped=True,
+    writes=True,
+    creates=True,
+    example="memoranda blocks set core 'Prefers short answers' --user ada",
+)
 def set_block(
     desk: Desk,
     block: Type,
@@ -95,7 +102,7 @@ def set_block(
     _tell(desk, written, "holds")
 
 
-@command(app, "delete", scoped=True, example="memoranda blocks delete archival --user ada --agent emails")
+@command(app, "delete", scoped=True, writes=True, example="memoranda blocks delete archival --user ada --agent emails")
 def delete_block(desk: Desk, block: Type, expected: Expected = None, source: Source = None) -> None:
     """Delete a block. Its history stays; `memoranda erase` removes that too."""
     place = desk.place
@@ -134,7 +141,7 @@ def show_history(desk: Desk, block: Type) -> None:
     show_revisions(desk, revisions, "content", formats.line)
 
 
-@command(app, "undo", scoped=True, example="memoranda blocks undo core --user ada")
+@command(app, "undo", scoped=True, writes=True, example="memoranda blocks undo core --user ada")
 def undo_block(desk: Desk, block: Type, expected: Expected = None) -> None:
     """Restore the previous text of a block, also of a deleted one.
 

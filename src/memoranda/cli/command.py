@@ -18,6 +18,7 @@ from memoranda.server.environment import Settings, resolve
 
 if TYPE_CHECKING:
     from memoranda import Memory, Scope, ScopedMemory
+    from memoranda.model.trust import OriginKind
 
 
 KINDS = ("user", "agent", "project", "tree", "workflow", "thread", "run", "session")
@@ -76,6 +77,9 @@ COMMON = (
 )
 """Options of all commands."""
 
+ORIGIN = (_parameter("origin", "KIND", "What you pass on, such as tool_external: it is trusted less."),)
+"""Options of commands that write what people and programs say."""
+
 EMBEDDER = (_parameter("embedder", "NAME", "The embedder. Default: MEMORANDA_EMBEDDER, else `wordllama`."),)
 """Options of commands that may embed text."""
 
@@ -97,6 +101,7 @@ class Desk:
         self.settings: Settings = resolve(db=given["db"], tenant=given["tenant"], embedder=given.get("embedder"))
         self.out = Output(json=given["json"])
         self.actor: str | None = given["actor"]
+        self._origin: str | None = given.get("origin")
         self._creates = creates
         self._scope: str | None = given.get("scope")
         self._ids: dict[str, str] = {kind: given[kind] for kind in KINDS if given.get(kind) is not None}
@@ -106,6 +111,13 @@ class Desk:
     def tenant(self) -> str:
         """The tenant that the command works in."""
         return self.settings["tenant"]
+
+    @property
+    def origin(self) -> OriginKind | None:
+        """What the command writes comes from; None for the person who runs it."""
+        from memoranda.model.trust import check_origin
+
+        return None if self._origin is None else check_origin(self._origin)
 
     @property
     def names_scope(self) -> bool:
@@ -140,6 +152,7 @@ class Desk:
         """Open a handle on a tenant for the actor."""
         import memoranda
 
+        origin = self.origin
         self.require_database()
         memory = memoranda.open(
             self.settings["db"],
@@ -150,7 +163,8 @@ class Desk:
             busy_timeout=self.settings["busy_timeout"],
         ).through("cli")
         # The default actor is the owner: naming it changes nothing.
-        return memory if self.actor in (None, "owner") else memory.acting_as(self.actor)
+        memory = memory if self.actor in (None, "owner") else memory.acting_as(self.actor)
+        return memory if origin is None else memory.from_origin(origin)
 
     def require_database(self) -> None:
         """Raise `NotFound` if the database does not exist and the command does not create one."""
@@ -217,16 +231,23 @@ def command(
     scoped: bool = False,
     creates: bool = False,
     embeds: bool = False,
+    writes: bool = False,
     example: str = "",
 ) -> Callable[[Work], Work]:
     """Register a function as a command: its first parameter is the desk, the others are its options.
 
-    `scoped` adds the scope options, `embeds` the embedder option. `creates` allows it to create a database.
+    `scoped` adds the scope options, `embeds` the embedder option, `writes` the origin option. `creates` allows it to
+    create a database.
     """
 
     def register(work: Work) -> Work:
         own = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
-        common_options = (*(SCOPE if scoped else ()), *(EMBEDDER if embeds else ()), *COMMON)
+        common_options = (
+            *(SCOPE if scoped else ()),
+            *(ORIGIN if writes else ()),
+            *(EMBEDDER if embeds else ()),
+            *COMMON,
+        )
         shared = {option.name for option in common_options}
 
         def run(**given: Any) -> None:

@@ -41,6 +41,7 @@ app = group()
     app,
     "remember",
     scoped=True,
+    writes=True,
     creates=True,
     embeds=True,
     example="memoranda remember 'The piano tuner comes on Thursday' --user ada",
@@ -115,6 +116,7 @@ def list_entries(
     app,
     "supersede",
     scoped=True,
+    writes=True,
     embeds=True,
     example="memoranda supersede entry:ent_1 'Acme pays within 14 days' --user ada",
 )
@@ -138,7 +140,9 @@ def supersede(
     desk.out.result(done, f"{done.ref} in place of {done.replaced}\nUndo it with: memoranda undo {done.undo}")
 
 
-@command(app, "forget", scoped=True, example="memoranda forget --identifier bo@example.org --user ada --dry-run")
+@command(
+    app, "forget", scoped=True, writes=True, example="memoranda forget --identifier bo@example.org --user ada --dry-run"
+)
 def forget(
     desk: Desk,
     id: Annotated[str | None, argument("[ID]", "The id of an entry, or the ref of an entry, fact or line.")] = None,
@@ -182,7 +186,7 @@ def _counts(done: Forgotten) -> list[tuple[int, str]]:
     return [(number, one if number == 1 else many) for number, one, many in kinds if number]
 
 
-@command(app, "undo", scoped=True, example="memoranda undo undo:41-43 --user ada")
+@command(app, "undo", scoped=True, writes=True, example="memoranda undo undo:41-43 --user ada")
 def undo(
     desk: Desk,
     token: Annotated[str, argument("TOKEN", "As `memoranda forget` and `memoranda supersede` show it.")],

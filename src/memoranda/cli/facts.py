@@ -34,7 +34,14 @@ Key = Annotated[str, argument("KEY", "Such as profile.language.")]
 Expect = Annotated[int | None, option("N", "Only if the fact is at this version; 0: only if there is none.")]
 
 
-@command(app, "set", scoped=True, creates=True, example="memoranda facts set profile.language en --user ada --ttl 90d")
+@command(
+    app,
+    "set",
+    scoped=True,
+    writes=True,
+    creates=True,
+    example="memoranda facts set profile.language en --user ada --ttl 90d",
+)
 def set_fact(
     desk: Desk,
     key: Key,
@@ -98,7 +105,7 @@ def list_facts(
         show_facts(desk, facts)
 
 
-@command(app, "delete", scoped=True, example="memoranda facts delete profile.language --user ada")
+@command(app, "delete", scoped=True, writes=True, example="memoranda facts delete profile.language --user ada")
 def delete_fact(
     desk: Desk, key: Key, expect: Expect = None, source: Source = None, idempotency_key: IdempotencyKey = None
 ) -> None:

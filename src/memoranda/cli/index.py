@@ -47,6 +47,7 @@ COMMANDS = {
     "roles": Entry("access", "Roles: named sets of permissions, for keys and users."),
     "keys": Entry("access", "API keys: who may call the server, and as which user."),
     "approvals": Entry("access", "Approvals: requests that wait for a decision."),
+    "conflicts": Entry("access", "Conflicts: writes that contradict something more trusted."),
     "runs": Entry("runs", "Runs of machines and workflows."),
     "sessions": Entry("facts", "Sessions: memory that is deleted when they end."),
     "erase": Entry("maintenance", "Erase all memory of a user or another subject."),

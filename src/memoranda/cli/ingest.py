@@ -71,6 +71,7 @@ class Counts:
     app,
     "ingest",
     scoped=True,
+    writes=True,
     creates=True,
     embeds=True,
     example="memoranda ingest handbook.md notes.jsonl --collection docs --project hotel",

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 app = group()
 
 
-@command(app, "learn", scoped=True, creates=True, embeds=True, example="memoranda learn chat.jsonl --user ada")
+@command(
+    app, "learn", scoped=True, writes=True, creates=True, embeds=True, example="memoranda learn chat.jsonl --user ada"
+)
 def learn(
     desk: Desk,
     files: Annotated[

@@ -13,6 +13,7 @@ from memoranda.server.environment import resolve_server
 
 if TYPE_CHECKING:
     from memoranda.mcp.backends import Backend
+    from memoranda.model.trust import OriginKind
     from memoranda.server.auth.keys import NewKey
 
 
@@ -82,6 +83,9 @@ def mcp(
         option("PATH", "A shared scope that tools may name: shared or project:atlas; repeatable."),
     ] = None,
     read_only: Annotated[bool, flag("Allow no writes.", "--read-only")] = False,
+    origin: Annotated[
+        str, option("KIND", "What writes: a model (assistant), or user, agent, tool_internal, tool_external, unknown.")
+    ] = "assistant",
     url: Annotated[
         str | None, option("URL", "A server instead of a database, with the key in MEMORANDA_API_KEY.")
     ] = None,
@@ -89,19 +93,21 @@ def mcp(
     """Serve an MCP client over stdin and stdout.
 
     The memory is that of --user and --agent, and of each --scope as far as it is granted to them: no call of the client
-    reaches any other. With --url, the key of the server determines the user and the permissions.
+    reaches any other. With --url, the key of the server determines the user and the permissions. A model writes, so
+    that it cannot replace what the user wrote: that waits for a decision, unless --origin says that the user writes.
     """
     try:
         from memoranda.mcp.server import serve
     except ImportError as missing:
         raise lacking("the MCP door", "mcp", missing) from None
     from memoranda import __version__
+    from memoranda.model.trust import check_origin
 
     scopes = scope or []
     if url is None:
-        place = _here(desk, user, agent, scopes, read_only)
+        place = _here(desk, user, agent, scopes, read_only, check_origin(origin))
     else:
-        place = _elsewhere(desk, url, user, agent, scopes, read_only)
+        place = _elsewhere(desk, url, user, agent, scopes, read_only, check_origin(origin))
     with place as reach:
 
         def say_ready() -> None:
@@ -112,7 +118,9 @@ def mcp(
 
 
 @contextmanager
-def _here(desk: Desk, user: str | None, agent: str | None, scopes: list[str], read_only: bool) -> Generator[Backend]:
+def _here(
+    desk: Desk, user: str | None, agent: str | None, scopes: list[str], read_only: bool, origin: OriginKind
+) -> Generator[Backend]:
     from memoranda import Scope
     from memoranda.mcp.backends import LocalBackend, common_scopes, restrict_to_user
 
@@ -121,13 +129,19 @@ def _here(desk: Desk, user: str | None, agent: str | None, scopes: list[str], re
     # An invalid name is rejected before a file is created.
     Scope.of(tenant=desk.tenant, user=user, **({} if agent is None else {"agent": agent}))
     common_scopes(scopes)
-    handle = restrict_to_user(desk.memory, user=user, agent=agent, scopes=scopes, read_only=read_only)
+    handle = restrict_to_user(desk.memory, user=user, agent=agent, scopes=scopes, read_only=read_only, origin=origin)
     yield LocalBackend(handle, user=user, agent=agent, scopes=scopes)
 
 
 @contextmanager
 def _elsewhere(
-    desk: Desk, url: str, user: str | None, agent: str | None, scopes: list[str], read_only: bool
+    desk: Desk,
+    url: str,
+    user: str | None,
+    agent: str | None,
+    scopes: list[str],
+    read_only: bool,
+    origin: OriginKind,
 ) -> Generator[Backend]:
     from memoranda import Client
     from memoranda.mcp.backends import RemoteBackend
@@ -141,4 +155,4 @@ def _elsewhere(
             hint="Remove it; `memoranda keys create --role reader` creates a key that only reads",
         )
     with Client(url) as client:
-        yield RemoteBackend(client, agent=agent, scopes=scopes)
+        yield RemoteBackend(client, agent=agent, scopes=scopes, origin=origin)

@@ -31,7 +31,7 @@ from memoranda.engine.facts import (
 )
 from memoranda.engine.forget import Forget, demands_of_forget, forget_after, origins_of_forget
 from memoranda.engine.reviews import contest
-from memoranda.engine.verbs import Call, Outcome, Preparation, verb
+from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
 from memoranda.model.effect import Demand, Side, WriteEffect
 from memoranda.model.entry import Forgotten, Remembered, Shelf
@@ -65,11 +65,6 @@ class WriteBatch(WriteEffect, frozen=True, kw_only=True, tag="write_batch"):
         """Return the effect with each value changed by a function."""
         return msgspec.structs.replace(self, writes=tuple(write.map_contents(change) for write in self.writes))
 
-    def sides(self) -> Iterator[Side]:
-        """Yield what it would write."""
-        for write in self.writes:
-            yield from write.sides()
-
     def entry_keys(self) -> Iterator[str]:
         """Yield the keys of the entries that it would store."""
         for write in self.writes:
@@ -84,6 +79,11 @@ def _demands(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Demand]:
     for write in effect.writes:
         found = list(demands_of_forget(rows, write, call)) if isinstance(write, Forget) else []
         yield from found or write.demands()
+
+
+def _sides(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Side]:
+    for write in effect.writes:
+        yield from VERBS[type(write)].sides(rows, write, call)
 
 
 def _texts_to_embed(rows: Reader, effect: WriteBatch, call: Call) -> Texts | None:
@@ -166,6 +166,7 @@ def _earlier_result(rows: Transaction, write: Write, name: str, number: int | No
     preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
     find_replay=_find_replay,
     keep_replay=_keep_replay,
+    sides=_sides,
 )
 def write_batch(rows: Transaction, effect: WriteBatch, call: Call) -> Outcome[list[Result]]:
     """Do several writes in order; the transaction commits all of them or none."""

@@ -24,7 +24,7 @@ from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block, is_internal, may_have_internals
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import Origin
+from memoranda.model.trust import Origin, is_at_least
 from memoranda.model.value import canonical, decode, encode_checked, hash_content
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
@@ -264,7 +264,7 @@ class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
 
     def sides(self) -> Iterator[Side]:
         """Yield what it would delete."""
-        yield Side(scope=self.scope, key=self.key)
+        yield Side(scope=self.scope, key=self.key, change="delete")
 
 
 class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
@@ -506,8 +506,16 @@ def contest_facts(
     """Hold an effect whose writes would replace a fact of someone who is trusted more; None if none of them would."""
     if call.authority == "high":
         return None
-    current = (rows.fact(write.scope, write.key, value=False) for write in writes)
-    return contest(rows, effect, (fact.origin for fact in current if fact and fact.active_at(call.now)), call)
+    current: dict[tuple[str, str], Fact] = {}
+    for write in writes:
+        fact = rows.fact(write.scope, write.key, value=False)
+        if fact is None or not fact.active_at(call.now) or (write.scope.path, write.key) in current:
+            continue
+        current[write.scope.path, write.key] = fact
+        if not is_at_least(call.authority, fact.origin.trust):
+            # A caller who has not seen what is current is told so: a decision could not carry out such a write either.
+            _ensure_expected(write, fact)
+    return contest(rows, effect, (fact.origin for fact in current.values()), call)
 
 
 @verb(WriteFacts, find_replay=find_replay, keep_replay=keep_replay)
@@ -547,11 +555,16 @@ def _current(
         notes = (expire_fact(rows, current, call),)
         version, previous = current.version + 1, moment_after(current.updated_at, call.now)
         current = None
-    if effect.expect is not None:
-        _ensure_version(key, current, effect.expect)
-    if effect.stamp is not None:
-        _ensure_stamp(key, current, effect.stamp)
+    _ensure_expected(effect, current)
     return current, version + 1, moment_after(previous, call.now), notes
+
+
+def _ensure_expected(effect: SetFact | DeleteFact, current: Fact | None) -> None:
+    """Raise Conflict if a fact is not the one that the caller has seen."""
+    if effect.expect is not None:
+        _ensure_version(effect.key, current, effect.expect)
+    if effect.stamp is not None:
+        _ensure_stamp(effect.key, current, effect.stamp)
 
 
 def _ensure_version(key: str, current: Fact | None, expect: int) -> None:

@@ -13,12 +13,12 @@ import msgspec
 from memoranda.engine.entries import document_of, end_entry, entry_of_key, live_entries, shelf_of, text_parts
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import follow_statement
-from memoranda.engine.refs import Lines, Target, demand_of, find_target
+from memoranda.engine.refs import Lines, Target, demand_of, find_target, sides_of
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.model.block import lines_of
-from memoranda.model.effect import Demand, WriteEffect
+from memoranda.model.effect import Demand, Side, WriteEffect
 from memoranda.model.entry import Entry, Forgotten, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -61,7 +61,13 @@ def demands_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Dema
     return (demand_of(target, effect.capability) for target in _targets(rows, effect, call))
 
 
-@verb(Forget, touches=demands_of_forget)
+def sides_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Side]:
+    """Yield what an effect would forget."""
+    for target in _targets(rows, effect, call):
+        yield from sides_of(target, "forget")
+
+
+@verb(Forget, touches=demands_of_forget, sides=sides_of_forget)
 def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[Forgotten]:
     """End what an effect names, all of it or nothing, and return what that was."""
     return forget_after(rows, effect, call, 0)

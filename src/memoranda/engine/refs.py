@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from memoranda.errors import NotFound, UsageError
 from memoranda.model.block import BLOCK_TYPES, BLOCKS, lines_of
-from memoranda.model.effect import Demand
+from memoranda.model.effect import Change, Demand, Side
 from memoranda.model.entry import Entry
 from memoranda.model.fact import Fact
 from memoranda.model.names import collection_key, is_internal
@@ -82,6 +84,25 @@ def demand_of(target: Target, capability: str) -> Demand:
         return capability, target.scope, collection_key(target.collection)
     fact = target.block if isinstance(target, Lines) else target
     return capability, fact.scope, fact.key
+
+
+def sides_of(target: Target, change: Change, proposed: Any = None) -> Iterator[Side]:
+    """Yield what a write would do to a target."""
+    if isinstance(target, Fact):
+        yield Side(scope=target.scope, key=target.key, change=change, proposed=proposed)
+    elif isinstance(target, Lines):
+        for ref in target.refs:
+            yield Side(scope=target.block.scope, key=ref, ref=ref, change=change, proposed=proposed)
+    else:
+        yield Side(
+            scope=target.scope,
+            key=target.key or target.ref,
+            collection=target.collection,
+            namespace=target.namespace,
+            ref=target.ref,
+            change=change,
+            proposed=proposed,
+        )
 
 
 def unknown(named: str, scope: Scope) -> NotFound:

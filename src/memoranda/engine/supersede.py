@@ -26,12 +26,12 @@ from memoranda.engine.entries import (
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import follow_statement
-from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, unknown
+from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, sides_of, unknown
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
-from memoranda.model.effect import Demand, WriteEffect
+from memoranda.model.effect import Demand, Side, WriteEffect
 from memoranda.model.entry import Entry, Superseded
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -81,9 +81,16 @@ def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None
     return texts_by_space(rows, effect.scope.tenant, [(target.collection, texts)])
 
 
+def _sides(rows: Reader, effect: Supersede, call: Call) -> Iterator[Side]:
+    target = find_target(rows, effect.scope, effect.ref, call.now)
+    if target is not None:
+        yield from sides_of(target, "supersede", decode(bytes(effect.payload)))
+
+
 @verb(
     Supersede,
     touches=_demands,
+    sides=_sides,
     preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
 )
 def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Superseded]:

@@ -18,7 +18,7 @@ from memoranda.engine.embedding import Derived, EmbedderBook
 from memoranda.engine.indexes import IndexBook
 from memoranda.engine.schemas import Checks, SchemaBook
 from memoranda.model.clock import Ids
-from memoranda.model.effect import Demand, Effect, register
+from memoranda.model.effect import Demand, Effect, Side, register
 from memoranda.model.event import Decision, Note
 from memoranda.model.limits import Limits
 from memoranda.model.trust import Origin, Trust
@@ -119,6 +119,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     """Keep the result for `find_replay`."""
     held_result: Callable[[Any, str], Any] | None = None
     """Return the result of an effect that is held for review under an id; without it, `Held` is raised."""
+    sides: Callable[[Reader, Any, Call], Iterable[Side]] = lambda rows, effect, call: effect.sides()
+    """Return what the effect would change, by place, for those who decide about it."""
     after_commit: Callable[[Store, Any, Any], Any] | None = None
     """`after_commit(store, effect, value)` returns the value that the caller gets."""
 

@@ -7,19 +7,22 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from memoranda.engine.embedding import Stale
+from memoranda.engine.entries import entry_of_key
 from memoranda.engine.pages import read_portions
+from memoranda.engine.refs import Lines, Target, find_target
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
+from memoranda.model.block import lines_of
 from memoranda.model.effect import Approval, Contested, Effect, ReadEffect, Side, Status, WriteEffect
-from memoranda.model.entry import Entry, Shelf
+from memoranda.model.entry import Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.trust import Origin
-from memoranda.store.base import EntryQuery, Reader, Store, Transaction
+from memoranda.store.base import Reader, Store, Transaction
 
 
 def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
@@ -78,35 +81,56 @@ class ListConflicts(ReadEffect, frozen=True, kw_only=True, tag="list_conflicts")
 def list_conflicts(rows: Reader, effect: ListConflicts, call: Call) -> Outcome[list[Contested]]:
     """Return both sides of each conflict, oldest first."""
     tenant = effect.scope.tenant
-    waiting = (one for one in rows.scan(Approval, tenant) if one.status == "pending" and one.cause == "conflict")
     found: list[Contested] = []
-    for approval in waiting:
+    for approval in rows.scan(Approval, tenant):
+        waiting = approval.effect
+        if approval.status != "pending" or approval.cause != "conflict" or waiting is None:
+            continue
         scope = Scope(tenant, approval.scope)
-        if approval.effect is not None and (effect.below is None or effect.below.covers(scope)):
-            found += [_both_sides(rows, approval, scope, side) for side in approval.effect.sides()]
+        if effect.below is None or effect.below.covers(scope):
+            # What it is about may be gone: then there is nothing to lose, but still something to decide.
+            gone = Side(key=waiting.place or waiting.name)
+            sides = list(VERBS[type(waiting)].sides(rows, waiting, call)) or [gone]
+            found += [_both_sides(rows, approval, scope, side, call) for side in sides]
     return Outcome(found)
 
 
-def _both_sides(rows: Reader, approval: Approval, scope: Scope, side: Side) -> Contested:
+def _both_sides(rows: Reader, approval: Approval, scope: Scope, side: Side, call: Call) -> Contested:
     """Return what a write proposes, and what is current in its place."""
-    current: Fact | Entry | None
-    if side.collection is None:
-        current = rows.fact(side.scope or scope, side.key)
+    place = side.scope or scope
+    current: Target | None
+    if side.ref is not None:
+        current = find_target(rows, place, side.ref, call.now)
+    elif side.collection is None:
+        fact = rows.fact(place, side.key)
+        current = fact if fact is not None and fact.active_at(call.now) else None
     else:
-        shelf = Shelf(side.scope or scope, side.collection, side.namespace)
-        current = next(iter(rows.entries(EntryQuery(shelf=shelf, key=side.key))), None)
-    value = current.content if isinstance(current, Entry) else None if current is None else current.value
+        entry = entry_of_key(rows, Shelf(place, side.collection, side.namespace), side.key)
+        current = entry if entry is not None and entry.is_current_at(call.now) else None
+    value, origin = _current_side(current)
     return Contested(
         id=approval.id,
-        scope=side.scope or scope,
+        scope=place,
         key=side.key,
         collection=side.collection,
+        namespace=side.namespace,
+        change=side.change,
         current=value,
-        current_origin=None if current is None else current.origin,
+        current_origin=origin,
         proposed=side.proposed,
         proposed_origin=Origin(approval.actor, approval.door, kind=approval.kind, trust=approval.trust),
         at=approval.requested_at,
     )
+
+
+def _current_side(target: Target | None) -> tuple[Any, Origin | None]:
+    """Return what is current, and where it came from."""
+    if target is None:
+        return None, None
+    if isinstance(target, Lines):
+        lines = dict(lines_of(target.block.value))
+        return "\n".join(lines[number] for number in target.numbers), target.block.origin
+    return (target.value if isinstance(target, Fact) else target.content), target.origin
 
 
 class Decide(WriteEffect, frozen=True, kw_only=True, tag="decide"):
@@ -151,8 +175,10 @@ def _prepare_waiting(store: Store, effect: Decide, found: tuple[Effect, Any], ca
 
 
 def _asked_for(approval: Approval, call: Call) -> bool:
-    """Return whether the caller asked for it: a user decides about what was only passed on in the user's name."""
-    return approval.actor == call.origin.actor and approval.kind == call.origin.kind
+    """Return whether the caller asked for it. A user decides about a conflict that was passed on in the user's name."""
+    if approval.actor != call.origin.actor:
+        return False
+    return approval.cause == "policy" or approval.kind == call.origin.kind
 
 
 def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
@@ -175,6 +201,13 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
             f"`{approval.actor}` asked for this and cannot decide it",
             hint="Another actor with approvals.decide has to",
             capability=effect.capability,
+        )
+    if approval.cause != "policy" and call.authority != "high":
+        raise Denied(
+            f"`{call.origin.kind}` is not trusted to decide what waits because of its trust",
+            hint="A user with approvals.decide has to",
+            capability=effect.capability,
+            actor=call.origin.actor,
         )
     return approval
 

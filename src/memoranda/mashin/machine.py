@@ -293,7 +293,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
 
     @property
     def _keeper(self) -> Memory:
-        return self._acting_under(_KEEPER) or self._memory.through("mashin")
+        return self._acting_under(_KEEPER) or self._memory.through("mashin", origin="agent")
 
     def _acting_under(self, policy: Policy) -> Memory | None:
         """Return a handle of the machine itself, so that the owner of the memory can approve what it asks for.
@@ -305,7 +305,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
 
     def _resources(self, scope: Scope) -> Resources:
         policy = self.plan.permissions.policy()
-        memory = self._acting_under(policy) or self._memory.narrowed(policy).through("mashin")
+        memory = self._acting_under(policy) or self._memory.narrowed(policy).through("mashin", origin="agent")
         return Resources(
             base=self._memory,
             memory=watch_memory(memory) if self.recording.is_on else memory,

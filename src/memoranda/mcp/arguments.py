@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from memoranda.wire.memory import Limit, Recall, Remember, UpdateBlock, WriteFac
 
 MOST_LISTED = 100
 Listed = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
+PassedOn = Literal["tool_internal", "tool_external", "unknown"]
 OWN = "user"
 """The default scope: the memory of the user."""
 
@@ -30,6 +31,8 @@ class RememberEntry(Remember, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Arguments of `remember`."""
 
     collection: str = NOTES
+    passed_on: PassedOn | None = None
+    """What said it, if not the model itself; it can only lower how far it is trusted."""
     scope: str = OWN
 
 
@@ -158,6 +161,8 @@ _DESCRIPTIONS: dict[str, str] = {
 """Descriptions by field name; a field means the same in every tool."""
 _TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (RememberEntry, "content"): "Text, or JSON.",
+    (RememberEntry, "passed_on"): "Say so when you only pass on what a tool, page or file said: `tool_external`, or "
+    "`tool_internal` for a tool of your user. Leave it out for what you or the user said.",
     (RememberEntry, "key"): "A unique name: other content with the same key replaces it.",
     (RecallEntries, "collection"): "Search this collection alone. Default: everything that is remembered.",
     (RecallEntries, "kinds"): "Only these kinds of memory.",

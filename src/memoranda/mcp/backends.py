@@ -18,7 +18,7 @@ from memoranda.model.entry import NOTES
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import SHARED, Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import OWNER_ACTOR
+from memoranda.model.trust import OWNER_ACTOR, OriginKind
 from memoranda.wire.memory import (
     Block,
     BlockMatch,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 DOOR = "mcp"
+WRITER: OriginKind = "assistant"
+"""What calls the tools: a model, also where it writes down what its user said."""
 ANSWER_BYTES = 1_048_576
 """Maximum bytes of a list in the result of a tool."""
 
@@ -55,6 +57,7 @@ class LocalBackend:
     def __init__(self, memory: Memory, *, user: str, agent: str | None = None, scopes: Sequence[str] = ()) -> None:
         """Use a handle, whose policy applies; see `restrict_to_user`. `scopes` are shared ones that tools may name."""
         self.agent = agent
+        self._memory = memory
         self._definitions = memory.definitions
         self._owners: dict[str, ScopedMemory] = {"user": memory.scope(user=user)}
         if agent is not None:
@@ -65,7 +68,10 @@ class LocalBackend:
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
-        return self._at(asked.scope).remember(asked.content, **_options(asked, but=("content",)))
+        place = self._at(asked.scope)
+        if asked.passed_on is not None:
+            place = self._memory.from_origin(asked.passed_on).at(place.scope)
+        return place.remember(asked.content, **_options(asked, but=("content", "passed_on")))
 
     def learn(self, asked: arguments.LearnMessages) -> Learned:
         """Learn from messages."""
@@ -136,17 +142,23 @@ class LocalBackend:
 class RemoteBackend:
     """The memory of an API key's user, through a server."""
 
-    def __init__(self, client: Client, *, agent: str | None = None, scopes: Sequence[str] = ()) -> None:
-        """Use a client; its key determines the user and permissions. `scopes` are shared ones that tools may name."""
+    def __init__(
+        self, client: Client, *, agent: str | None = None, scopes: Sequence[str] = (), origin: OriginKind = WRITER
+    ) -> None:
+        """Use a client; its key determines the user and permissions. `scopes` are shared ones that tools may name.
+
+        `origin` is what writes; it never raises what the key is trusted for.
+        """
         self.agent = agent
         self.scopes = ("user", *(() if agent is None else ("agent",)), *common_scopes(scopes))
         self._common = common_scopes(scopes)
-        self._client = client
+        self._client = client.from_origin(origin)
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
-        options = _options(asked, but=("content",))
-        return self._client.collections.remember(asked.content, **options, scope=self._scope_name(asked.scope))
+        options = _options(asked, but=("content", "passed_on"))
+        client = self._client if asked.passed_on is None else self._client.from_origin(asked.passed_on)
+        return client.collections.remember(asked.content, **options, scope=self._scope_name(asked.scope))
 
     def learn(self, asked: arguments.LearnMessages) -> Learned:
         """Learn from messages."""
@@ -225,9 +237,17 @@ Backend: TypeAlias = LocalBackend | RemoteBackend
 
 
 def restrict_to_user(
-    memory: Memory, *, user: str, agent: str | None = None, scopes: Sequence[str] = (), read_only: bool = False
+    memory: Memory,
+    *,
+    user: str,
+    agent: str | None = None,
+    scopes: Sequence[str] = (),
+    read_only: bool = False,
+    origin: OriginKind = WRITER,
 ) -> Memory:
     """Return a handle restricted to the memory of one user and the definitions of the tenant.
+
+    What it writes comes from `origin`: a model, unless the operator says otherwise.
 
     It acts as the agent, or as the user if there is none. A handle that already has an actor keeps it. Of the shared
     `scopes` it reaches what the database grants that actor.
@@ -237,7 +257,9 @@ def restrict_to_user(
     common = [Scope.named(name, tenant=memory.tenant) for name in common_scopes(scopes)]
     if memory.actor == OWNER_ACTOR:
         actor = f"user:{user}" if agent is None else f"agent:{agent}"
-        memory = memory.acting_as(actor, role="reader" if read_only else "member", own=(own,))
+        memory = memory.acting_as(actor, role="reader" if read_only else "member", own=(own,), origin=origin)
+    else:
+        memory = memory.from_origin(origin)
     return memory.narrowed(_policy_in([own, *common], capabilities)).through(DOOR)
 
 

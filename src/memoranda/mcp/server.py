@@ -22,7 +22,17 @@ from mcp.shared.exceptions import MCPError
 
 from mcp import types
 from memoranda.agent.prompt import MEMORY_NOTICE, data_json
-from memoranda.errors import NEUTRAL_WORDS, MemorandaError, NotFound, UsageError, Words, render_error, render_hint
+from memoranda.errors import (
+    NEUTRAL_WORDS,
+    ApprovalRequired,
+    Hint,
+    MemorandaError,
+    NotFound,
+    UsageError,
+    Words,
+    render_error,
+    render_hint,
+)
 from memoranda.mcp.arguments import schema_of
 from memoranda.mcp.backends import Backend
 from memoranda.mcp.tools import (
@@ -50,7 +60,10 @@ _ESCAPES = re.compile(
 
 MCP_WORDS: Words = {
     **NEUTRAL_WORDS,
-    "approve": lambda hint: f"Ask the user to decide: memoranda approvals approve {hint.target}",
+    "approve": lambda hint: (
+        f"Nothing failed: it waits for the user, so there is nothing to retry. Ask the user to decide: "
+        f"memoranda approvals approve {hint.target}"
+    ),
     "command": lambda hint: f"Ask the user to run `memoranda {hint.target}`",
     "grant": lambda hint: f"Ask the user to grant `{hint.target}` to `{hint.actor}`{hint.place}",
     "install": lambda hint: f'Ask the user to run `pip install "memoranda[{hint.target}]"`',
@@ -213,5 +226,7 @@ async def _run(work: Callable[..., T], *arguments: Any) -> T:
 def _error_object(error: MemorandaError) -> dict[str, Any]:
     """Return an error as JSON; details that are not JSON become text."""
     details = msgspec.to_builtins(error.details, enc_hook=str, str_keys=True)
-    hint = render_hint(error.advice, MCP_WORDS)
+    # Of a server, the hint is for those who speak HTTP.
+    advice = Hint("approve", error.details["approval"]) if isinstance(error, ApprovalRequired) else error.advice
+    hint = render_hint(advice, MCP_WORDS)
     return {"code": error.code, "message": error.message, "hint": hint, "details": details}

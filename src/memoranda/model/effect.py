@@ -140,13 +140,19 @@ class Approval(Result, frozen=True, kw_only=True):
     """What a detector found, by kind and rule."""
 
 
+Change = Literal["set", "delete", "forget", "supersede"]
+
+
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write proposes for one place: a fact, or an entry under a key."""
+    """What a write proposes for one place: a fact, an entry, or a line of a block."""
 
     scope: Scope | None = None
     key: str
     collection: str | None = None
     namespace: str = ""
+    ref: str | None = None
+    """What it is about, where that is not the fact or entry under the key."""
+    change: Change = "set"
     proposed: Any = None
     """None for a deletion."""
 
@@ -158,7 +164,11 @@ class Contested(Result, frozen=True, kw_only=True):
     id: str
     scope: Scope
     key: str
+    """The key of a fact or entry, or the ref of an entry or a line."""
     collection: str | None = None
+    namespace: str = ""
+    change: Change = "set"
+    """What the write would do."""
     current: Any = None
     current_origin: Origin | None = None
     proposed: Any = None

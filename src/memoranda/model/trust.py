@@ -36,6 +36,9 @@ TRUST_OF: dict[OriginKind, Trust] = {
 }
 """How far each kind of origin is trusted by itself."""
 
+_LOWERED: tuple[OriginKind, ...] = ("user", "agent", "assistant", "tool_internal", "tool_external", "import", "unknown")
+"""What may speak for what: an origin passes on those after it, and never those before it."""
+
 RANK_OF: dict[Trust, int] = {trust: rank for rank, trust in enumerate(TRUSTS)}
 """The number that stores keep for a trust."""
 
@@ -56,7 +59,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         return self if source is None else msgspec.structs.replace(self, source=source)
 
     def from_kind(self, kind: OriginKind) -> Origin:
-        """Return the origin of something that this one only passes on: of another kind, and trusted no more than it."""
+        """Return the origin of something that this one only passes on; it stays itself where that would raise it."""
+        kind = lower_kind(self.kind, kind)
         if kind == self.kind:
             return self
         return msgspec.structs.replace(self, kind=kind, trust=lowest(self.trust, TRUST_OF[kind]))
@@ -82,6 +86,17 @@ def lowest(*trusts: Trust) -> Trust:
     'low'
     """
     return min(trusts, key=RANK_OF.__getitem__)
+
+
+def lower_kind(own: OriginKind, kind: OriginKind) -> OriginKind:
+    """Return the kind of what an origin passes on: the lower of its own and that one.
+
+    A model that says that the user said something is still a model.
+
+    >>> lower_kind("assistant", "tool_external"), lower_kind("assistant", "user")
+    ('tool_external', 'assistant')
+    """
+    return max(own, kind, key=_LOWERED.index)
 
 
 def kind_of_actor(actor: str) -> OriginKind:

@@ -354,7 +354,7 @@ class Program(ABC, Generic[PlanT, KitT]):
 
     def _attach(self, memory: Memory) -> None:
         """Set the memory handle, and start over with what depends on it."""
-        self._memory = memory if self.DOOR is None else memory.through(self.DOOR)
+        self._memory = memory if self.DOOR is None else memory.through(self.DOOR, origin="agent")
         self._text_stored = False
         self._peers = {**self._peers, self.name: self}
 

@@ -12,6 +12,7 @@ from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
 from memoranda.model.policy import Role as StoredRole
 from memoranda.model.transfer import Imported as Imported
+from memoranda.model.trust import OriginKind
 from memoranda.wire.codec import plain
 
 
@@ -23,6 +24,8 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`admin`, `member`, `reader`, or a role that was defined."""
     allow: list[str] = []
     """Capabilities that it is restricted to; empty for all those of its role."""
+    origin: OriginKind = "user"
+    """What writes with it, which says how far that is trusted: the user, or a model, a tool, a program…"""
     expires: str | int | None = None
     """Its lifetime: `90d`, or seconds."""
     label: str = ""
@@ -42,6 +45,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     role: str
     allow: list[str] = []
+    origin: OriginKind = "user"
     label: str = ""
     created_at: datetime
     expires_at: datetime | None = None

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from memoranda.model.effect import Approval as StoredApproval
-from memoranda.model.effect import Status
+from memoranda.model.effect import Cause, Change, Contested, Status
 from memoranda.model.event import Language, RunStatus
 from memoranda.model.event import RunEvent as RunEvent
 from memoranda.model.event import RunStep as RunStep
@@ -16,6 +16,7 @@ from memoranda.model.event import RunSummary as RunSummary
 from memoranda.model.event import RunVerification as RunVerification
 from memoranda.model.program import Bindings as Bindings
 from memoranda.model.program import StepBinding as StepBinding
+from memoranda.model.trust import Origin, OriginKind, Trust
 from memoranda.wire.codec import plain
 
 
@@ -99,6 +100,13 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str | None = None
     decided_at: datetime | None = None
     reason: str = ""
+    kind: OriginKind = "user"
+    """What kind of origin asked for it."""
+    trust: Trust = "high"
+    cause: Cause = "policy"
+    """Why it waits: a policy, a conflict with something more trusted, or what was found in it (`quarantine`)."""
+    findings: list[str] = []
+    """What was found in it, by kind and rule."""
 
 
 class Approvals(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +114,40 @@ class Approvals(msgspec.Struct, frozen=True, kw_only=True):
 
     approvals: list[Approval]
     next: str | None = None
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is current in one place, and a write that waits because it is trusted less."""
+
+    id: str
+    """The approval that decides about it; a write of several places has one for all of them."""
+    scope: str
+    key: str
+    """The key of a fact or entry, or the ref of an entry or line."""
+    collection: str | None = None
+    namespace: str = ""
+    change: Change
+    """What the write would do: set, delete, supersede or forget."""
+    current: Any
+    current_origin: Origin | None
+    proposed: Any
+    """Null for a deletion."""
+    proposed_origin: Origin
+    at: datetime
+
+
+class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of conflicts, oldest first."""
+
+    conflicts: list[Conflict]
+    next: str | None = None
+
+
+class Resolve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a conflict is decided: keep what is current, or take what was proposed."""
+
+    verdict: Literal["keep", "take"]
+    reason: str = ""
 
 
 class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +165,16 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 def approval_json(approval: StoredApproval) -> Approval:
     """Return an approval as its wire type."""
-    return Approval(**{**msgspec.structs.asdict(approval), "effect": plain(approval.effect)})
+    fields: dict[str, Any] = msgspec.structs.asdict(approval)
+    fields |= {"effect": plain(approval.effect), "findings": list(approval.findings)}
+    return Approval(**fields)
+
+
+def conflict_json(conflict: Contested) -> Conflict:
+    """Return a conflict as its wire type."""
+    fields: dict[str, Any] = msgspec.structs.asdict(conflict)
+    fields |= {"scope": conflict.scope.path, "current": plain(conflict.current), "proposed": plain(conflict.proposed)}
+    return Conflict(**fields)
 
 
 def decision_json(approval: StoredApproval, result: Any) -> Decided:

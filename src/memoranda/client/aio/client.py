@@ -6,6 +6,7 @@ import builtins
 import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from copy import copy
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,7 @@ from memoranda.client.aio.memory import (
 from memoranda.client.aio.tenant import (
     AsyncAgentCalls,
     AsyncApprovalCalls,
+    AsyncConflictCalls,
     AsyncKeyCalls,
     AsyncLedgerCalls,
     AsyncMachineCalls,
@@ -51,6 +53,7 @@ from memoranda.client.sse import ServerEvent
 from memoranda.errors import Unavailable
 from memoranda.model.entry import Kind
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind
 from memoranda.wire.admin import Ended, Health, Imported, Receipt, Swept
 from memoranda.wire.chat import (
     Answer,
@@ -152,24 +155,37 @@ class AsyncClient(AsyncCalls):
         `timeout` is in seconds, for connecting and for each part of a response. `retries` is how often a request is
         sent again where that is safe. A `transport` of httpx replaces the default one.
         """
-        super().__init__(AsyncConnection(base_url, api_key, timeout=timeout, retries=retries, transport=transport))
-        self.url = self._connection.url
-        self.memory = AsyncBlockCalls(self._connection)
-        self.facts = AsyncFactCalls(self._connection)
-        self.collections = AsyncCollectionCalls(self._connection)
-        self.definitions = AsyncDefinitionCalls(self._connection)
-        self.agents = AsyncAgentCalls(self._connection)
-        self.sessions = AsyncSessionCalls(self._connection)
-        self.machines = AsyncMachineCalls(self._connection)
-        self.workflows = AsyncWorkflowCalls(self._connection)
-        self.runs = AsyncRunCalls(self._connection)
-        self.conversations = AsyncConversationCalls(self._connection)
-        self.sleep = AsyncSleepCalls(self._connection)
-        self.ledger = AsyncLedgerCalls(self._connection)
-        self.approvals = AsyncApprovalCalls(self._connection)
-        self.permissions = AsyncPermissionCalls(self._connection)
-        self.roles = AsyncRoleCalls(self._connection)
-        self.keys = AsyncKeyCalls(self._connection)
+        self._use(AsyncConnection(base_url, api_key, timeout=timeout, retries=retries, transport=transport))
+
+    def _use(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self.url = connection.url
+        self.memory = AsyncBlockCalls(connection)
+        self.facts = AsyncFactCalls(connection)
+        self.collections = AsyncCollectionCalls(connection)
+        self.definitions = AsyncDefinitionCalls(connection)
+        self.agents = AsyncAgentCalls(connection)
+        self.sessions = AsyncSessionCalls(connection)
+        self.machines = AsyncMachineCalls(connection)
+        self.workflows = AsyncWorkflowCalls(connection)
+        self.runs = AsyncRunCalls(connection)
+        self.conversations = AsyncConversationCalls(connection)
+        self.sleep = AsyncSleepCalls(connection)
+        self.ledger = AsyncLedgerCalls(connection)
+        self.approvals = AsyncApprovalCalls(connection)
+        self.conflicts = AsyncConflictCalls(connection)
+        self.permissions = AsyncPermissionCalls(connection)
+        self.roles = AsyncRoleCalls(connection)
+        self.keys = AsyncKeyCalls(connection)
+
+    def from_origin(self, origin: OriginKind) -> Self:
+        """Return the same client for what another origin says, such as `tool_external`: it is trusted no more.
+
+        Both share their connections. What the key is trusted for is never raised.
+        """
+        other = copy(self)
+        other._use(self._connection.from_origin(origin))
+        return other
 
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
         """Return a batch of writes, applied all or none when its `with` block ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -18,6 +19,7 @@ from memoranda.client.sse import BEGINNING, EventReader, ServerEvent
 from memoranda.errors import Conflict, MemorandaError, NotFound, Unavailable
 from memoranda.model.limits import check_count
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind, check_origin
 
 T = TypeVar("T")
 
@@ -42,6 +44,7 @@ class AsyncConnection:
         self.url = check_address(base_url)
         self._timeout = timeout
         self._retries = retries
+        self._origin: dict[str, str] = {}
         key = resolve_key(api_key)
         self._http = httpx.AsyncClient(
             base_url=self.url,
@@ -51,6 +54,12 @@ class AsyncConnection:
             transport=transport,
             verify=ssl_context(),
         )
+
+    def from_origin(self, origin: OriginKind) -> AsyncConnection:
+        """Return the same connection, whose requests say that they only pass on what another origin says."""
+        other = copy(self)
+        other._origin = {"X-Memoranda-Origin": check_origin(origin)}
+        return other
 
     async def fetch(self, request: Request, kind: type[T]) -> T:
         """Send a request and decode its response."""
@@ -161,9 +170,9 @@ class AsyncConnection:
             raise self._error_after_close() from error
 
     def _options(self, request: Request) -> dict[str, Any]:
-        headers = (
-            {"Content-Type": "application/json", **request.headers} if request.body is not None else request.headers
-        )
+        headers = {**self._origin, **request.headers}
+        if request.body is not None:
+            headers.setdefault("Content-Type", "application/json")
         return {
             "method": request.method,
             "url": request.path,

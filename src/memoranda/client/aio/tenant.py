@@ -15,11 +15,14 @@ from memoranda.model.clock import Duration
 from memoranda.model.event import Anchor, Language, RunStatus
 from memoranda.model.limits import check_count
 from memoranda.model.policy import Level
+from memoranda.model.trust import OriginKind
 from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Roles, Verification
 from memoranda.wire.chat import PastTurn, Session, SessionTurn
 from memoranda.wire.runs import (
     Approval,
     Approvals,
+    Conflict,
+    Conflicts,
     Decided,
     ProgramList,
     ProgramSummary,
@@ -202,6 +205,20 @@ class AsyncApprovalCalls(AsyncCalls):
         return await self._call(Decided, "POST", "approvals", approval, "refuse", body=body(reason=reason))
 
 
+class AsyncConflictCalls(AsyncCalls):
+    """Writes that wait because they contradict something more trusted; needs a key that may decide."""
+
+    async def list(self, *, scope: str | None = None, limit: int | None = None) -> builtins.list[Conflict]:
+        """Return both sides of each conflict, oldest first; those at and below a scope if one is given."""
+        return await self._collect(
+            Conflicts, lambda page: page.conflicts, limit, "conflicts", query=parameters(scope=scope)
+        )
+
+    async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> Decided:
+        """Keep what is current, or take what was proposed; return the decision and its result."""
+        return await self._call(Decided, "POST", "conflicts", conflict, body=body(verdict=verdict, reason=reason))
+
+
 class AsyncPermissionCalls(AsyncCalls):
     """Grants of the tenant: to its users in shared and project scopes, and to programs that open the memory."""
 
@@ -263,11 +280,15 @@ class AsyncKeyCalls(AsyncCalls):
         *,
         role: str = "member",
         allow: Sequence[str] = (),
+        origin: OriginKind = "user",
         expires: Duration | None = None,
         label: str = "",
     ) -> NewKey:
-        """Create a key for a user of the tenant. Its `token` is stored as a hash, so it is returned only this once."""
-        asked = without_none(expires=seconds(expires))
+        """Create a key for a user of the tenant. Its `token` is stored as a hash, so it is returned only this once.
+
+        `origin` is what writes with it, such as `tool_external`: that says how far it is trusted.
+        """
+        asked = without_none(expires=seconds(expires), origin=None if origin == "user" else origin)
         sent = body(user=user, role=role, allow=builtins.list(allow), label=label, **asked)
         return await self._call(NewKey, "POST", "keys", body=sent)
 

@@ -7,6 +7,7 @@ import builtins
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +41,7 @@ from memoranda.client.sync.memory import (
 from memoranda.client.sync.tenant import (
     AgentCalls,
     ApprovalCalls,
+    ConflictCalls,
     KeyCalls,
     LedgerCalls,
     MachineCalls,
@@ -52,6 +54,7 @@ from memoranda.client.sync.tenant import (
 from memoranda.errors import Unavailable
 from memoranda.model.entry import Kind
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind
 from memoranda.wire.admin import Ended, Health, Imported, Receipt, Swept
 from memoranda.wire.chat import (
     Answer,
@@ -151,24 +154,37 @@ class Client(Calls):
         `timeout` is in seconds, for connecting and for each part of a response. `retries` is how often a request is
         sent again where that is safe. A `transport` of httpx replaces the default one.
         """
-        super().__init__(Connection(base_url, api_key, timeout=timeout, retries=retries, transport=transport))
-        self.url = self._connection.url
-        self.memory = BlockCalls(self._connection)
-        self.facts = FactCalls(self._connection)
-        self.collections = CollectionCalls(self._connection)
-        self.definitions = DefinitionCalls(self._connection)
-        self.agents = AgentCalls(self._connection)
-        self.sessions = SessionCalls(self._connection)
-        self.machines = MachineCalls(self._connection)
-        self.workflows = WorkflowCalls(self._connection)
-        self.runs = RunCalls(self._connection)
-        self.conversations = ConversationCalls(self._connection)
-        self.sleep = SleepCalls(self._connection)
-        self.ledger = LedgerCalls(self._connection)
-        self.approvals = ApprovalCalls(self._connection)
-        self.permissions = PermissionCalls(self._connection)
-        self.roles = RoleCalls(self._connection)
-        self.keys = KeyCalls(self._connection)
+        self._use(Connection(base_url, api_key, timeout=timeout, retries=retries, transport=transport))
+
+    def _use(self, connection: Connection) -> None:
+        self._connection = connection
+        self.url = connection.url
+        self.memory = BlockCalls(connection)
+        self.facts = FactCalls(connection)
+        self.collections = CollectionCalls(connection)
+        self.definitions = DefinitionCalls(connection)
+        self.agents = AgentCalls(connection)
+        self.sessions = SessionCalls(connection)
+        self.machines = MachineCalls(connection)
+        self.workflows = WorkflowCalls(connection)
+        self.runs = RunCalls(connection)
+        self.conversations = ConversationCalls(connection)
+        self.sleep = SleepCalls(connection)
+        self.ledger = LedgerCalls(connection)
+        self.approvals = ApprovalCalls(connection)
+        self.conflicts = ConflictCalls(connection)
+        self.permissions = PermissionCalls(connection)
+        self.roles = RoleCalls(connection)
+        self.keys = KeyCalls(connection)
+
+    def from_origin(self, origin: OriginKind) -> Self:
+        """Return the same client for what another origin says, such as `tool_external`: it is trusted no more.
+
+        Both share their connections. What the key is trusted for is never raised.
+        """
+        other = copy(self)
+        other._use(self._connection.from_origin(origin))
+        return other
 
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
         """Return a batch of writes, applied all or none when its `with` block ends."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -19,6 +20,7 @@ from memoranda.client.sse import BEGINNING, EventReader, ServerEvent
 from memoranda.errors import Conflict, MemorandaError, NotFound, Unavailable
 from memoranda.model.limits import check_count
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind, check_origin
 
 T = TypeVar("T")
 
@@ -43,6 +45,7 @@ class Connection:
         self.url = check_address(base_url)
         self._timeout = timeout
         self._retries = retries
+        self._origin: dict[str, str] = {}
         key = resolve_key(api_key)
         self._http = httpx.Client(
             base_url=self.url,
@@ -52,6 +55,12 @@ class Connection:
             transport=transport,
             verify=ssl_context(),
         )
+
+    def from_origin(self, origin: OriginKind) -> Connection:
+        """Return the same connection, whose requests say that they only pass on what another origin says."""
+        other = copy(self)
+        other._origin = {"X-Memoranda-Origin": check_origin(origin)}
+        return other
 
     def fetch(self, request: Request, kind: type[T]) -> T:
         """Send a request and decode its response."""
@@ -161,9 +170,9 @@ class Connection:
             raise self._error_after_close() from error
 
     def _options(self, request: Request) -> dict[str, Any]:
-        headers = (
-            {"Content-Type": "application/json", **request.headers} if request.body is not None else request.headers
-        )
+        headers = {**self._origin, **request.headers}
+        if request.body is not None:
+            headers.setdefault("Content-Type", "application/json")
         return {
             "method": request.method,
             "url": request.path,

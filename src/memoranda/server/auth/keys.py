@@ -26,6 +26,7 @@ from memoranda.model.names import check_key, check_label
 from memoranda.model.policy import BUILT_IN_ROLES, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind, check_origin
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     allow: tuple[str, ...] = ()
     """Capabilities that the key is restricted to; empty for all those of its role."""
+    origin: OriginKind = "user"
+    """What kind of origin its writes have."""
     label: str = ""
     created_at: datetime
     expires_at: datetime | None = None
@@ -93,6 +96,7 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     role: str
     allow: tuple[str, ...] = ()
+    origin: OriginKind = "user"
     label: str = ""
     digest: str
     created_at: datetime
@@ -107,10 +111,13 @@ def create_key(
     user: str,
     role: str,
     allow: Sequence[str] = (),
+    origin: OriginKind = "user",
     expires: Duration | datetime | None = None,
     label: str = "",
 ) -> NewKey:
     """Create a key for a user of a tenant and return it with its token, which is not stored.
+
+    `origin` is what kind of origin writes with it: the user, or a program, model or tool in the user's name.
 
     >>> import memoranda
     >>> with memoranda.open(":memory:") as memory:
@@ -122,7 +129,7 @@ def create_key(
         check_role(memory, tenant, role)
     token, id = _new_token(memory)
     now = memory.clock.now()
-    kept = _new_record(token, tenant, user, role, tuple(allow), label, now, _end(expires, now))
+    kept = _new_record(token, tenant, user, role, tuple(allow), label, now, _end(expires, now), origin)
     _place(memory).set(_name(id), _plain(kept), expect=0)
     return NewKey(token, _public(id, kept))
 
@@ -154,7 +161,7 @@ def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> New
         raise Conflict(f"the key `{id}` is revoked or has expired", hint="Create a new one")
     token, new_id = _new_token(memory)
     end = None if old.expires_at is None else now + (old.expires_at - old.created_at)
-    new = _new_record(token, old.tenant, old.user, old.role, old.allow, old.label, now, end)
+    new = _new_record(token, old.tenant, old.user, old.role, old.allow, old.label, now, end, old.origin)
     if grace is None:
         ended = msgspec.structs.replace(old, revoked_at=now)
     else:
@@ -355,6 +362,7 @@ def _new_record(
     label: str,
     now: datetime,
     end: datetime | None,
+    origin: OriginKind = "user",
 ) -> _StoredKey:
     check_principal(tenant, user)
     check_role_name(role)
@@ -366,6 +374,7 @@ def _new_record(
         user=user,
         role=role,
         allow=allow,
+        origin=check_origin(origin),
         label=label,
         digest=_digest(token),
         created_at=now,

@@ -1,7 +1,7 @@
 """Principals: who makes a request, and the memory handle with their permissions.
 
-Tenant, user and role come from the token alone. Nothing in a body, query or other header can widen them; the gate then
-checks each effect against the policy of the principal.
+Tenant, user, role and origin come from the token alone. Nothing in a body, query or other header can widen them, and
+one header can lower the origin; the gate then checks each effect against the policy of the principal.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from litestar.types import Scope as Connection
 
 from memoranda.api.memory import Memory
 from memoranda.engine.scopes import ListScopes
-from memoranda.errors import StorageError, Unauthenticated, Unavailable, render_hint
+from memoranda.errors import StorageError, Unauthenticated, Unavailable, UsageError, render_hint
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
+from memoranda.model.trust import OriginKind, check_origin, lower_kind
 from memoranda.server.auth.keys import SYSTEM_TENANT, Key, KeyCache, is_chosen, note_use
 from memoranda.server.auth.rate_limit import FailedAttempts, RateLimit
 from memoranda.server.problems import REST_WORDS, RequestError
@@ -35,6 +36,10 @@ DOOR = "rest"
 
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """Routes that need no token, by path template; those below `/docs` need none either."""
+
+ORIGIN_HEADER = "X-Memoranda-Origin"
+"""The header with which a request says that it only passes something on, such as what a tool returned."""
+_ORIGIN = ORIGIN_HEADER.lower().encode()
 
 MAX_TOKEN_LENGTH = 8_192
 _HANDLES = 4_096
@@ -54,6 +59,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the API key; `jwt` for a signed token."""
     allow: tuple[str, ...] = ()
     """Capabilities that the key is restricted to; empty for all those of its role."""
+    origin: OriginKind = "user"
+    """What kind of origin the writes of the request have."""
 
     @property
     def actor(self) -> str:
@@ -68,7 +75,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 def principal_of(key: Key) -> Principal:
     """Return the principal of an API key."""
-    return Principal(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, allow=key.allow)
+    return Principal(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, allow=key.allow, origin=key.origin)
 
 
 class Access:
@@ -104,7 +111,12 @@ def handle_for(memory: Memory, principal: Principal, *scopes: Scope, also: tuple
     known to be the principal's, and has the rules of `also` whose capability the role has in the principal's memory.
     """
     handle = memory.in_tenant(principal.tenant).acting_as(
-        principal.actor, role=principal.role, own=(principal.scope, *scopes), also=also, door=DOOR
+        principal.actor,
+        role=principal.role,
+        own=(principal.scope, *scopes),
+        also=also,
+        door=DOOR,
+        origin=principal.origin,
     )
     return handle.narrowed(Policy.of(allow=principal.allow)) if principal.allow else handle
 
@@ -162,7 +174,7 @@ class _Authentication:
             path = scope["path_template"]
             if path not in OPEN_PATHS and not path.startswith("/docs/"):
                 try:
-                    access = await self._authenticate(_token_in(scope))
+                    access = self._lowered(await self._authenticate(_token_in(scope)), scope)
                 except Unauthenticated as refused:
                     self._attempts.fail(client_address(self._attempts, scope), refused)
                     raise
@@ -173,11 +185,26 @@ class _Authentication:
 
         return handle
 
+    def _lowered(self, access: Access, scope: Connection) -> Access:
+        """Return the access of a request that passes on what another origin says: it is trusted no more than that."""
+        named = [value for name, value in scope["headers"] if name == _ORIGIN]
+        if not named:
+            return access
+        if len(named) > 1:
+            raise UsageError(f"the header {ORIGIN_HEADER} is given more than once", hint="Send it once")
+        principal = access.principal
+        origin = lower_kind(principal.origin, check_origin(named[0].decode("latin-1")))
+        if origin == principal.origin:
+            return access
+        return self._access_of(msgspec.structs.replace(principal, origin=origin))
+
     async def _authenticate(self, token: str) -> Access:
         """Return the access of a token, or raise Unauthenticated."""
         if self._tokens is not None and token.count(".") == 2:
             claims = await self._read(self._tokens, token)
-            principal = Principal(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
+            principal = Principal(
+                tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt", origin=claims.origin
+            )
             self._limit.take((principal.tenant, principal.user))
             return self._access_of(principal)
         now = self._memory.clock.now()

@@ -36,6 +36,7 @@ from memoranda.errors import InvalidPolicy, MemorandaError, Unauthenticated, Una
 from memoranda.governance.permissions import check_role_name
 from memoranda.model.clock import Clock, SystemClock
 from memoranda.model.text import quote
+from memoranda.model.trust import ORIGIN_KINDS, OriginKind
 from memoranda.server.auth.keys import check_principal
 from memoranda.server.settings import Settings
 
@@ -47,6 +48,9 @@ SHORTEST_SECRET = 32
 
 EARLY = 5
 """Seconds by which the issuer's clock may be ahead of ours."""
+
+ORIGIN_CLAIM = "memoranda_origin"
+"""The claim with the origin of writes. Not `origin`, which identity providers use for something else."""
 
 _OF_CLAIMS = (ExpiredSignatureError, InvalidAudienceError, InvalidIssuerError, MissingRequiredClaimError)
 """Errors that are raised only after the signature was verified."""
@@ -61,6 +65,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     user: str
     role: str
+    origin: OriginKind = "user"
+    """What kind of origin writes with the token."""
 
 
 class TokenReader:
@@ -207,7 +213,14 @@ def _claims(claims: dict[str, Any]) -> Claims:
         raise Unauthenticated(
             f"the token is not valid for this server: {fault.message}", hint=_HINT, genuine=True
         ) from None
-    return Claims(tenant=tenant, user=user, role=role)
+    origin = claims.get(ORIGIN_CLAIM, "user")
+    if origin not in ORIGIN_KINDS:
+        raise Unauthenticated(
+            f"{quote(origin)} in the token is not a kind of origin",
+            hint=f"The claim `{ORIGIN_CLAIM}` is one of {', '.join(ORIGIN_KINDS)}",
+            genuine=True,
+        )
+    return Claims(tenant=tenant, user=user, role=role, origin=origin)
 
 
 def _why(fault: PyJWTError) -> str:

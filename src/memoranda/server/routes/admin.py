@@ -22,6 +22,7 @@ from memoranda.model.event import Anchor
 from memoranda.model.policy import OWNER, Rule, covers
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind, lower_kind
 from memoranda.server.auth import keys
 from memoranda.server.auth.principals import DOOR, Access
 from memoranda.server.exports import LINES
@@ -148,7 +149,7 @@ def list_keys(request: StrictRequest, after: After = None, limit: PageLimit = PA
 @post("/keys", **in_thread("Create a key", 507))
 def create_key(request: StrictRequest, data: JSONBody[CreateKey]) -> Response[NewKey]:
     """Create a key for a user of the tenant. Its token is stored as a hash, so it is shown only this once."""
-    _require_no_wider(request.auth, tuple(data.allow))
+    _require_no_wider(request.auth, tuple(data.allow), data.origin)
     keys.check_role(request.app.state.memory, request.auth.principal.tenant, data.role)
     made = keys.create_key(
         _system_handle(request),
@@ -156,6 +157,7 @@ def create_key(request: StrictRequest, data: JSONBody[CreateKey]) -> Response[Ne
         user=data.user,
         role=data.role,
         allow=data.allow,
+        origin=data.origin,
         expires=data.expires,
         label=data.label,
     )
@@ -165,7 +167,8 @@ def create_key(request: StrictRequest, data: JSONBody[CreateKey]) -> Response[Ne
 @post("/keys/{key:str}/rotate", **in_thread("Rotate a key", 404, 409, 507))
 def rotate_key(request: StrictRequest, key: Name, data: JSONBody[RotateKey]) -> Response[NewKey]:
     """Create a key with the same user and permissions; the old one ends now, or after `grace`."""
-    _require_no_wider(request.auth, _own_key(request, key).allow)
+    old = _own_key(request, key)
+    _require_no_wider(request.auth, old.allow, old.origin)
     made = keys.rotate_key(_system_handle(request), key, grace=data.grace)
     return Response(_new_key_json(made), headers=_NOT_STORED)
 
@@ -189,9 +192,16 @@ def _require(access: Access, effect: GrantRule | ReadGrants) -> None:
         )
 
 
-def _require_no_wider(access: Access, allow: tuple[str, ...]) -> None:
-    """Raise Denied for a new key with more permissions than the caller's."""
+def _require_no_wider(access: Access, allow: tuple[str, ...], origin: OriginKind) -> None:
+    """Raise Denied for a new key with more permissions than the caller's, or that is trusted more."""
     _require(access, _grant_effect(access))
+    if lower_kind(access.principal.origin, origin) != origin:
+        raise Denied(
+            f"a key of `{access.principal.origin}` cannot create one of `{origin}`",
+            hint=f"Create it with the origin {access.principal.origin}",
+            capability=GrantRule.capability,
+            actor=access.principal.actor,
+        )
     own = access.principal.allow
     if own and not (allow and all(any(covers(wide, narrow) for wide in own) for narrow in allow)):
         raise Denied(

@@ -1,4 +1,4 @@
-"""Routes `/machines`, `/workflows`, `/runs` and `/approvals`: start, inspect, resume, decide and end runs."""
+"""Routes of machines, workflows and runs, and of what waits for a decision: approvals and conflicts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from memoranda.server.pagination import (
     decode_number,
     decode_time_cursor,
     page,
+    page_from,
     page_of_list,
     time_position,
 )
@@ -27,6 +28,7 @@ from memoranda.wire.runs import (
     Approval,
     Approvals,
     CancelRun,
+    Conflicts,
     Decide,
     Decided,
     DecideRun,
@@ -35,6 +37,7 @@ from memoranda.wire.runs import (
     ProgramList,
     ProgramVersions,
     Reloaded,
+    Resolve,
     Run,
     RunEvents,
     Runs,
@@ -42,6 +45,7 @@ from memoranda.wire.runs import (
     RunVerification,
     StartRun,
     approval_json,
+    conflict_json,
     decision_json,
 )
 
@@ -341,4 +345,30 @@ def approve_waiting(request: StrictRequest, approval: Name, data: JSONBody[Decid
 def refuse_waiting(request: StrictRequest, approval: Name, data: JSONBody[Decide]) -> Decided:
     """Refuse a pending effect; it is not carried out."""
     decided = request.auth.memory.approvals.refuse(approval, reason=data.reason)
+    return decision_json(decided.approval, decided.result)
+
+
+Below = Annotated[
+    str | None, QueryParameter(name="scope", description="Only those at and below this scope, such as `user:ada`.")
+]
+
+
+@get("/conflicts", **in_thread("List conflicts"))
+def list_conflicts(
+    request: StrictRequest, named: Below = None, after: After = None, limit: PageLimit = PAGE
+) -> Response[Conflicts]:
+    """Return the writes that wait because they contradict something more trusted, with what is current, oldest first.
+
+    A write of several places has one conflict for each, with the same id.
+    """
+    memory, begin = request.auth.memory, decode_number(after)
+    found = memory.conflicts(None if named is None else Scope.named(named, tenant=memory.tenant))
+    kept, go_on = page_from([conflict_json(one) for one in found], begin, limit, max_bytes=request.page_bytes)
+    return JsonResponse(Conflicts(conflicts=kept, next=go_on))
+
+
+@post("/conflicts/{conflict:str}", **in_thread("Resolve a conflict", 404, 409, 502, 507, status=200))
+def resolve_conflict(request: StrictRequest, conflict: Name, data: JSONBody[Resolve]) -> Decided:
+    """Keep what is current, or take what was proposed: it is then written for the actor who proposed it."""
+    decided = request.auth.memory.resolve(conflict, data.verdict, reason=data.reason)
     return decision_json(decided.approval, decided.result)

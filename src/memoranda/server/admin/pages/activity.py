@@ -20,6 +20,7 @@ from memoranda.errors import NotFound, UsageError
 from memoranda.governance.approvals import Decide
 from memoranda.governance.runs import ReadRuns
 from memoranda.model.block import key_of
+from memoranda.model.effect import Cause, Contested
 from memoranda.model.event import RUN_STATUSES, Event, RunSummary
 from memoranda.model.scope import Scope
 from memoranda.server.admin.context import PAGE_BYTES, FieldError, PageContext, Place, field_error
@@ -132,6 +133,14 @@ MOST_APPROVALS = 200
 """Maximum number of pending approvals on a page, and of decisions."""
 
 
+_CAUSES: dict[Cause, str] = {
+    "conflict": "It contradicts something that is trusted more.",
+    "quarantine": "It looks suspicious.",
+    "confirmation": "Its writer asked for confirmation.",
+}
+"""Why something waits that no policy holds back."""
+
+
 @get("/approvals", sync_to_thread=True)
 def list_approvals(
     context: NamedDependency[PageContext], after: FromQuery[str | None] = None, done: FromQuery[str] = ""
@@ -142,11 +151,17 @@ def list_approvals(
     decided = [*approvals.list(status="approved"), *approvals.list(status="refused")]
     found = approvals.list(after=decode_cursor(after), limit=MOST_APPROVALS + 1, max_bytes=PAGE_BYTES)
     waiting, onwards = page(found, MOST_APPROVALS, lambda one: one.id, max_bytes=PAGE_BYTES)
+    sides: dict[str, list[Contested]] = {}
+    if any(one.cause == "conflict" for one in waiting):
+        for one in context.memory.conflicts():
+            sides.setdefault(one.id, []).append(one)
     return context.show(
         "approvals.html",
         section="approvals",
         done=done,
         waiting=waiting,
+        sides=sides,
+        causes=_CAUSES,
         onwards=onwards,
         decided=sorted(decided, key=lambda one: one.requested_at, reverse=True)[:MOST_APPROVALS],
         may_decide=context.may(Decide(scope=context.shared, approval="", verdict="approved")),
