@@ -52,6 +52,7 @@ STATUSES = {
     "unauthenticated": 401,
     "denied": 403,
     "approval_required": 403,
+    "rejected": 409,
     "quota_exceeded": 429,
     "storage_error": 500,
     "busy": 503,
@@ -79,6 +80,7 @@ REST_WORDS: Words = {
     "policy": lambda _: OTHER_KEY,
     "set": lambda hint: f"{_ASK} set {hint.target} in its environment",
     "split": lambda _: "Remember it in parts: pass `chunk`",
+    "withdraw": lambda hint: f"If it is right after all: DELETE /rejections/{hint.target}",
 }
 
 _HTTP_CODES = {
@@ -109,6 +111,7 @@ _PUBLIC_DETAILS = frozenset(
         "retry_after",
         "capability",
         "approval",
+        "rejection",
         "item",
         "line",
         "key",
