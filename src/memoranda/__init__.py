@@ -53,6 +53,7 @@ from memoranda.errors import (
     QuotaExceeded,
     ReadOnly,
     Refused,
+    Rejected,
     RunFailed,
     SchemaViolation,
     ScopeEnded,
@@ -83,6 +84,7 @@ from memoranda.model.event import Anchor, Event, RunEvent, RunStep, RunSummary, 
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Policy, Quota, Role, Rule
+from memoranda.model.rejection import Rejection
 from memoranda.model.scope import Scope
 from memoranda.model.transfer import Imported
 from memoranda.model.trust import Origin
@@ -161,6 +163,8 @@ __all__ = [
     "Receipt",
     "Recording",
     "Refused",
+    "Rejected",
+    "Rejection",
     "Remembered",
     "Restored",
     "Revision",

@@ -35,6 +35,7 @@
     │   ├── Unauthenticated             no key or token, or one that is not valid
     │   ├── ApprovalRequired            waits for a decision                     .approval
     │   │   └── Held                    contested, or found suspicious           .cause .findings
+    │   ├── Rejected                    a value that may not come back           .rejection .actor .at
     │   └── QuotaExceeded               too much in one window                   .retry_after
     └── StorageError                    the disk or the database; .url
         ├── Busy                        locked by another writer; safe to retry
@@ -73,6 +74,7 @@ Action = Literal[
     "read",  # the fact, before it is overwritten
     "set",  # the environment variable `target`
     "split",  # remember a long text in parts
+    "withdraw",  # the rejection `target` in `scope`
 ]
 
 
@@ -141,6 +143,7 @@ NEUTRAL_WORDS: Words = {
     "read": lambda _: "Read it, and say that you know what it holds",
     "set": lambda hint: f"Set {hint.target} in the environment",
     "split": lambda _: "Remember it in parts with `chunk`",
+    "withdraw": lambda hint: f"If it is right after all, withdraw the rejection `{hint.target}` and write it again",
 }
 """Words that fit every surface, for what is stored and read later, such as the failure of a run."""
 
@@ -154,6 +157,9 @@ PYTHON_WORDS: Words = {
     "policy": lambda _: "Allow it in the policy that this handle was made with; a grant does not widen that",
     "python": lambda hint: hint.target,
     "split": lambda _: "Remember it in parts with remember(…, chunk=True)",
+    "withdraw": lambda hint: (
+        f"If it is right after all: withdraw({hint.target!r}) of{hint.place or ' the shared scope'}"
+    ),
 }
 
 # errors
@@ -350,6 +356,10 @@ class ApprovalRequired(Refused):
 
 class Held(ApprovalRequired):
     """The write is not visible until it is released: it contradicts something more trusted, or looks suspicious."""
+
+
+class Rejected(Refused):
+    """The value was rejected here and may not come back; `.rejection` is the id of what says so."""
 
 
 class QuotaExceeded(Refused):

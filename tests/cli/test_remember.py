@@ -238,3 +238,19 @@ def test_forget_names_one_entry_that_is_there(cli):
         assert done.err.startswith("error[not_found]: unknown entry ")
         assert "hint: `memoranda entries` with the same options shows what is there" in done.err
     assert contents(cli) == ["one"]
+
+
+def test_a_rejected_text_is_not_stored_until_it_is_withdrawn(cli):
+    first = cli("remember", "Acme never pays", *IN_NOTES, "--json").json["id"]
+    said = cli("reject", "Acme never pays", "--reason", "it paid", "--user", "ada", "--json").json
+    assert said["ended"] == [f"entry:{first}"]
+    assert "rejected before" in cli("remember", "ACME never pays!", *IN_NOTES).out
+    refused = cli("facts", "set", "acme", "acme never pays", "--user", "ada")
+    assert refused.code == 1
+    assert f"memoranda withdraw {said['id']} --scope user:ada" in refused.err
+    assert contents(cli) == []
+    assert said["id"] in cli("rejections", "--user", "ada").out
+    assert said["id"] not in cli("rejections", "--user", "bo").out
+    assert said["undo"] in cli("withdraw", said["id"], "--user", "ada").out
+    cli("undo", said["undo"], "--user", "ada")
+    assert contents(cli) == ["Acme never pays"]

@@ -114,6 +114,7 @@ class _Hoard(_Rows):
             "entries",
             "idempotency_keys",
             "approvals",
+            "rejections",
             "ledger_texts",
             "content_keys",
             "sessions",

@@ -52,6 +52,8 @@ MUTATING = {
     "ScopedMemory.supersede": "supersede",
     "ScopedMemory.forget": "forget",
     "ScopedMemory.undo": "undo",
+    "ScopedMemory.reject": "reject",
+    "ScopedMemory.withdraw": "withdraw",
     "Batch.__exit__": "write_facts",
     "ScopedBatch.__exit__": "write_batch",
     "Blocks.update": "set_fact",
@@ -94,6 +96,7 @@ HARMLESS = {
     "ScopedMemory.entry_history",
     "ScopedMemory.collections",
     "ScopedMemory.namespaces",
+    "ScopedMemory.rejections",
     "ScopedMemory.batch",
     "Blocks.get",
     "Blocks.list",
@@ -177,6 +180,8 @@ COMMANDS = {
     "supersede": "ScopedMemory.supersede",
     "forget": "ScopedMemory.forget",
     "undo": "ScopedMemory.undo",
+    "reject": "ScopedMemory.reject",
+    "withdraw": "ScopedMemory.withdraw",
     "collections delete": "Collections.delete",
     "collections reembed": "Collections.reembed",
     "permissions grant": "Permissions.grant",
@@ -198,6 +203,7 @@ COMMANDS = {
     "import": "Memory.import_file",
 }
 HARMLESS_COMMANDS = {
+    "rejections",
     "check",
     "format",
     "test",
@@ -272,6 +278,7 @@ revoke read_approvals decide record_run hold_step read_runs read_run_events read
 export import recall_all learn unlearn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_collections list_namespaces list_scopes find_stale read_roles define_role delete_role read_steps end_idle_sessions
 list_conflicts
+reject withdraw list_rejections
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}
@@ -348,7 +355,7 @@ def test_an_effect_in_the_shared_scope_reaches_the_whole_tenant_unless_it_is_lis
     assert {kind.__struct_config__.tag for kind in EFFECTS if kind.in_one_scope} == {
         *("get_fact", "list_facts", "read_history", "set_fact", "delete_fact"),
         *("remember", "recall", "list_entries", "get_entry", "read_chain", "list_namespaces", "list_collections"),
-        *("forget", "supersede", "undo"),
+        *("forget", "supersede", "undo", "reject", "withdraw", "list_rejections"),
     }
 
 
@@ -440,6 +447,10 @@ def supersede(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -
     memory.scope(user="ada").supersede(known.ref, "Ada has two cats.")
 
 
+def withdraw(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    memory.scope(user="ada").withdraw(owner.scope(user="ada").reject("Plays go"))
+
+
 def undo_forget(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     known = owner.scope(user="ada").remember("Ada has a dog.", collection="notes")
     memory.scope(user="ada").undo(owner.scope(user="ada").forget(known.ref))
@@ -481,6 +492,8 @@ ATTEMPTS = {
     "ScopedMemory.supersede": supersede,
     "ScopedMemory.forget": forget,
     "ScopedMemory.undo": undo_forget,
+    "ScopedMemory.reject": lambda memory, owner, folder: memory.scope(user="ada").reject("Plays chess"),
+    "ScopedMemory.withdraw": withdraw,
     "Batch.__exit__": send_batch,
     "ScopedBatch.__exit__": send_entries,
     "Blocks.update": lambda memory, owner, folder: memory.scope(user="ada").blocks.update(

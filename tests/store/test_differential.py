@@ -20,6 +20,7 @@ from memoranda.model.effect import Approval
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.policy import Grant, Rule
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Replay, RevisionQuery, Session, TenantState, Window
@@ -148,6 +149,19 @@ def approvals(draw: st.DrawFn) -> Approval:
     )
 
 
+rejections = st.builds(
+    StoredRejection,
+    id=ids,
+    scope=scopes,
+    key=st.none() | keys,
+    actor=names,
+    at=moments,
+    reason=names,
+    undo=st.none() | names,
+    salt=st.sampled_from([b"k1", b"\0\xff"]),
+    digests=st.lists(names, max_size=2).map(tuple),
+    messages=st.lists(names, max_size=2).map(tuple),
+)
 replays = st.builds(
     Replay,
     scope=scopes,
@@ -219,12 +233,14 @@ VERBS = st.one_of(
     calls("add_revision", revisions, st.none() | payloads),
     calls("add_revision", revisions, st.none() | payloads),
     calls("expire", tenants, moments, replays_before=moments),
-    calls("set_tenant_state", tenants, st.builds(TenantState, versions, versions)),
+    calls("set_tenant_state", tenants, st.builds(TenantState, versions, versions, versions)),
     calls("put", definitions()),
     calls("remove", st.just(Definition), tenants, ids),
     calls("put", grants()),
     calls("remove", st.just(Grant), tenants, ids),
     calls("put", approvals()),
+    calls("put", rejections),
+    calls("remove", st.just(StoredRejection), tenants, ids),
     calls("put", sessions()),
     calls("put", replays),
     calls("add_usage", tenants, names, st.sampled_from(WINDOWS), versions, versions),
@@ -247,6 +263,8 @@ def everything(rows: Any) -> dict[Any, Any]:
             "grants": rows.scan(Grant, tenant),
             "approvals": rows.scan(Approval, tenant),
             "approval": [rows.get(Approval, tenant, id) for id in ("1", "2")],
+            "rejections": rows.scan(StoredRejection, tenant),
+            "rejection": [rows.get(StoredRejection, tenant, id) for id in ("1", "2")],
             "usage": [rows.usage(tenant, actor, window) for actor in ("x", "y") for window in WINDOWS],
             "scopes": [rows.scopes(tenant, prefix=prefix) for prefix in ("", "user:a", "x")],
             "head": rows.head(tenant),
@@ -299,6 +317,7 @@ def in_scope(rows: Any, scope: Scope) -> dict[str, Any]:
         "revision at": [rows.revision(scope, key, at=moment) for key in KEYS[:4] for moment in MOMENTS],
         "last": [rows.revision(scope, key) for key in KEYS],
         "session": rows.get(Session, scope),
+        "rejections below": rows.scan(StoredRejection, scope.tenant, below=scope),
         "owned": rows.scan(Session, scope.tenant, below=scope),
         "facts of owned": [list(rows.facts(FactQuery(scope, owned=True, key=key))) for key in KEYS],
         "replays": [rows.get(Replay, scope, key) for key in KEYS],

@@ -50,6 +50,7 @@ from memoranda.model.fact import Fact, Revision
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy, Role, Rule
+from memoranda.model.rejection import Rejection
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
 from memoranda.model.trust import OriginKind, Trust
@@ -390,8 +391,14 @@ class AsyncScopedMemory(AsyncHandle):
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""
-    async def undo(self, done: Forgotten | Superseded | Remembered | Learned | str) -> Restored:
+    async def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`."""
+    async def reject(self, value: Any, *, key: str | None = None, reason: str = "") -> Rejection:
+        """End a value here and below, and keep it from coming back until the rejection is withdrawn."""
+    async def withdraw(self, rejection: Rejection | str) -> Rejection:
+        """Take a rejection of this scope back; what it ended stays ended until it is undone."""
+    async def rejections(self) -> builtins.list[Rejection]:
+        """Return what was rejected here and below, oldest first: who did it, when and why, and never the value."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing."""
     async def session(self, id: str) -> AsyncScopedMemory:

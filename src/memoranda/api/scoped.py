@@ -31,6 +31,7 @@ from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.forget import Forget
 from memoranda.engine.recall import Recall, RecallAll
+from memoranda.engine.rejections import ListRejections, Reject, Withdraw
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.engine.supersede import Supersede
 from memoranda.engine.undo import Undo, check_token
@@ -58,8 +59,9 @@ from memoranda.model.fact import Fact, Revision
 from memoranda.model.identifier import Identifier
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
-from memoranda.model.names import check_key, check_label, check_own_key, require_label
-from memoranda.model.ref import as_ref
+from memoranda.model.names import LONGEST_LABEL, check_key, check_label, check_own_key, require_label
+from memoranda.model.ref import as_ref, is_ref
+from memoranda.model.rejection import Rejection
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.trust import Trust, check_trust
@@ -834,11 +836,12 @@ class ScopedMemory:
         effect = forget_effect(self.scope, id, collection, key, namespace, where, identifier, dry_run=dry_run)
         return self._gate.perform(effect, self._caller)
 
-    def undo(self, done: Forgotten | Superseded | Remembered | Learned | str) -> Restored:
+    def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`.
 
-        What was added goes, too: the messages and statements of a learn. It holds from now on: as of the moments
-        between, it is gone. Raise Conflict if something newer took its place, and NotFound if it has expired or was
+        What was added goes, too: the messages and statements of a learn. What was rejected since stays away, and is
+        named in the result. It holds from now on: as of the moments between, it is gone.
+        Raise Conflict if something newer took its place, and NotFound if it has expired or was
         erased.
 
         >>> import memoranda
@@ -849,14 +852,72 @@ class ScopedMemory:
         ...     ada.undo(gone).count, ada.entry(done.ref).content
         (1, 'Celadon turns green')
         """
-        if isinstance(done, Forgotten) and done.undo is None:
-            return Restored()  # nothing was forgotten
+        if isinstance(done, Forgotten | Rejection) and done.undo is None:
+            return Restored()  # nothing was ended
         if isinstance(done, Learned):
             each = [self.undo(token) for token in reversed(done.undo)]
             refs = tuple(ref for one in each for ref in one.refs)
-            return Restored(refs=refs, count=len(refs))
-        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered) else done
+            rejected = tuple(ref for one in each for ref in one.rejected)
+            return Restored(refs=refs, count=len(refs), rejected=rejected)
+        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered | Rejection) else done
         return self._gate.perform(Undo(scope=self.scope, token=check_token(token)), self._caller)
+
+    def reject(self, value: Any, *, key: str | None = None, reason: str = "") -> Rejection:
+        """End a value here and below, and keep it from coming back until the rejection is withdrawn.
+
+        `value` is the ref of a fact, an entry or a line; or a text, which is then refused wherever it is written; or
+        with a `key` any JSON value, which is refused under that key. Another spelling is the same value: case,
+        diacritics, spaces, punctuation, invisible characters and look-alikes do not count. Other words are another
+        value.
+
+        Only hashes of the value are stored. They outlive every TTL and sweep, go with an export, and end with an
+        erasure.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("The kiln fires at cone 12", collection="notes")
+        ...     rejection = ada.reject(done.ref, reason="it melts at cone 11")
+        ...     again = ada.remember("the KILN fires at cone 12.", collection="notes")
+        ...     again.stored, again.rejected == rejection.id, ada.recall("kiln").count
+        (False, True, 0)
+        """
+        if not isinstance(cast(object, reason), str) or len(reason) > LONGEST_LABEL:
+            raise UsageError(
+                f"a reason is a text of at most {LONGEST_LABEL} characters", hint="Pass a short text", path="reason"
+            )
+        if key is None and is_ref(value, tenant=self.scope.tenant):
+            return self._perform(Reject(scope=self.scope, ref=value, reason=reason))
+        payload = msgspec.Raw(encode_checked(value, self._gate.limits))
+        place = None if key is None else check_key(key)
+        return self._perform(Reject(scope=self.scope, payload=payload, key=place, reason=reason))
+
+    def withdraw(self, rejection: Rejection | str) -> Rejection:
+        """Take a rejection of this scope back; what it ended stays ended until it is undone.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("kiln.cone", 6)
+        ...     rejection = ada.reject(6, key="kiln.cone")
+        ...     done = ada.withdraw(rejection)
+        ...     ada.undo(rejection).count, ada.value("kiln.cone")
+        (1, 6)
+        """
+        id = rejection.id if isinstance(rejection, Rejection) else rejection
+        return self._perform(Withdraw(scope=self.scope, rejection=id))
+
+    def rejections(self) -> builtins.list[Rejection]:
+        """Return what was rejected here and below, oldest first: who did it, when and why, and never the value.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     rejection = ada.reject(12, key="kiln.cone", reason="it melts at cone 11")
+        ...     [(one.key, one.actor, one.reason) for one in ada.rejections()]
+        [('kiln.cone', 'owner', 'it melts at cone 11')]
+        """
+        return self._perform(ListRejections(scope=self.scope))
 
     def batch(self, *, idempotency_key: str | None = None) -> ScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing.

@@ -21,9 +21,16 @@ from memoranda.model.clock import parse_moment
 from memoranda.model.definition import Definition
 from memoranda.model.fact import Fact
 from memoranda.model.limits import Limits, larger_limit
-from memoranda.model.names import check_key, check_label
+from memoranda.model.names import check_key, check_label, require_label
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
-from memoranda.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
+from memoranda.model.transfer import (
+    ImportedDefinition,
+    ImportedEntry,
+    ImportedFact,
+    ImportedRejection,
+    ImportedSession,
+)
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.store.base import Session
 
@@ -41,6 +48,7 @@ class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fie
     at: datetime | None = None
     definition: ImportedDefinition | None = None
     session: ImportedSession | None = None
+    rejection: ImportedRejection | None = None
     fact: ImportedFact | None = None
     entry: ImportedEntry | None = None
 
@@ -110,6 +118,19 @@ def _line_of(part: ExportedPart) -> _Line:
     if isinstance(part, Session):
         owner = part.owner.path if part.owner is not None else ""
         return _Line(session=ImportedSession(scope=part.scope.path, owner=owner))
+    if isinstance(part, StoredRejection):
+        return _Line(
+            rejection=ImportedRejection(
+                id=part.id,
+                scope=part.scope.path,
+                key=part.key,
+                at=part.at,
+                actor=part.actor,
+                reason=part.reason,
+                salt=part.salt.hex(),
+                digests=part.digests,
+            )
+        )
     if isinstance(part, Fact):
         return _Line(
             fact=ImportedFact(
@@ -158,6 +179,23 @@ def _check_entry(entry: ImportedEntry, number: int, limits: Limits) -> ImportedE
     return msgspec.structs.replace(entry, payload=item.payload, metadata=item.metadata)
 
 
+def _check_rejection(rejection: ImportedRejection, number: int) -> ImportedRejection:
+    """Return a rejection of a file, or raise UsageError for what no rejection has."""
+    Scope(path=rejection.scope)
+    for label in (rejection.id, rejection.actor):
+        require_label("rejection", label)
+    if rejection.key is not None:
+        check_key(rejection.key)
+    _check_moments(rejection.at)
+    hashes = (rejection.salt, *rejection.digests)
+    if not rejection.digests or any(_DIGITS.fullmatch(one) is None for one in hashes):
+        raise _not_a_line(number, ValueError("a rejection has a salt and digests in hexadecimal digits"))
+    return rejection
+
+
+_DIGITS = re.compile(r"(?:[0-9a-f]{2}){8,64}")
+
+
 def _check_moments(*moments: datetime | None) -> None:
     """Raise UsageError for a moment that has no representation in UTC."""
     for moment in moments:
@@ -180,6 +218,7 @@ def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limit
     """Return the import of these lines, or raise what is wrong with them, naming the line."""
     definitions: list[ImportedDefinition] = []
     sessions: list[ImportedSession] = []
+    rejections: list[ImportedRejection] = []
     facts: list[ImportedFact] = []
     entries: list[ImportedEntry] = []
     decoded = _decode_lines(lines, limits)
@@ -195,6 +234,8 @@ def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limit
             definitions.append(line.definition)
         if line.session is not None:
             sessions.append(line.session)
+        if line.rejection is not None:
+            rejections.append(_check_rejection(line.rejection, number))
         if line.fact is not None:
             facts.append(_check_fact(line.fact, number, limits))
         if line.entry is not None:
@@ -204,6 +245,7 @@ def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limit
         source=source,
         definitions=tuple(definitions),
         sessions=tuple(sessions),
+        rejections=tuple(rejections),
         facts=tuple(facts),
         entries=tuple(entries),
     )

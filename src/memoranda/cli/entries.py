@@ -1,4 +1,4 @@
-"""`memoranda remember`, `recall`, `entries`, `supersede`, `forget`, `undo` and `collections`."""
+"""`memoranda remember`, `recall`, `entries`, `supersede`, `forget`, `reject`, `undo` and `collections`."""
 
 from __future__ import annotations
 
@@ -186,6 +186,44 @@ def _counts(done: Forgotten) -> list[tuple[int, str]]:
     return [(number, one if number == 1 else many) for number, one, many in kinds if number]
 
 
+@command(app, "reject", scoped=True, writes=True, example='memoranda reject "Lives in Porto" --reason "she moved" --user ada')
+def reject(
+    desk: Desk,
+    value: Annotated[str, argument("VALUE", "A ref, or a text; with --key any value, as JSON with --as-json.")],
+    key: Annotated[str | None, option("KEY", "Refuse the value under this key alone.")] = None,
+    reason: Annotated[str, option("TEXT", "Why, for those who are refused later.")] = "",
+    as_json: Annotated[bool, flag("Read VALUE as JSON.", "--as-json")] = False,
+) -> None:
+    """End a value, and keep it from coming back.
+
+    Another spelling of it is refused too. Only hashes of it are stored. `memoranda withdraw` takes the rejection back.
+    """
+    done = desk.place.reject(read_value(value, as_json=as_json), key=key, reason=reason)
+    said = f"{done.id} in {done.scope}: {formats.count(len(done.ended), 'place')} ended"
+    lines = [said, *(f"  {ref}" for ref in done.ended), f"Withdraw it with: memoranda withdraw {done.id}"]
+    desk.out.result(done, "\n".join(lines))
+
+
+@command(app, "withdraw", scoped=True, writes=True, example="memoranda withdraw rejection_01 --user ada")
+def withdraw(
+    desk: Desk, rejection: Annotated[str, argument("ID", "As `memoranda reject` and `memoranda rejections` show it.")]
+) -> None:
+    """Take a rejection back."""
+    done = desk.place.withdraw(rejection)
+    again = f"\nBring back what it ended with: memoranda undo {done.undo}" if done.undo else ""
+    desk.out.result(done, f"{done.id} is withdrawn from {done.scope}{again}")
+
+
+@command(app, "rejections", scoped=True, example="memoranda rejections --user ada")
+def rejections(desk: Desk) -> None:
+    """List what was rejected: who did it, when and why."""
+    found = desk.place.rejections()
+    if desk.out.answers(found, empty=f"Nothing was rejected in {desk.place.scope}."):
+        return
+    rows = [(one.id, str(one.scope), one.key or "", one.actor, desk.out.ago(one.at), one.reason) for one in found]
+    desk.out.table(("id", "scope", "key", "actor", "at", "reason"), rows, whole=("id",), folded=("scope", "reason"))
+
+
 @command(app, "undo", scoped=True, writes=True, example="memoranda undo undo:41-43 --user ada")
 def undo(
     desk: Desk,
@@ -205,6 +243,8 @@ def _fields(done: Remembered | Forgotten) -> dict[str, Any]:
 def _became(desk: Desk, done: Remembered, scope: Scope) -> str:
     where = f"{done.collection}/{done.namespace}" if done.namespace else done.collection
     expiry = f", expires {desk.out.ago(done.expires_at)}" if done.expires_at else ""
+    if done.rejected:
+        return f"This was rejected before, and is not stored: see {done.rejected} in `memoranda rejections`"
     if not done.stored:
         return f"{done.id} is there already, in {where} of {scope}{expiry}"
     instead = f" in place of {done.replaced}" if done.replaced else ""

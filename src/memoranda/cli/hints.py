@@ -29,6 +29,9 @@ CLI_WORDS: Words = {
     "load": lambda hint: _OPTIONS[hint.target],
     "read": lambda _: "Read it; then write a fact with --expect VERSION, a block with --replace",
     "split": lambda _: "Remember it in parts with --chunk 1200",
+    "withdraw": lambda hint: (
+        f"If it is right after all: memoranda withdraw {hint.target} --scope {shlex.quote(hint.scope)}"
+    ),
 }
 
 

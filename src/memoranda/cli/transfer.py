@@ -73,8 +73,12 @@ def import_file(
     }
     if any(left.values()):
         desk.out.say(f"Left alone: {formats.counts(left)}")
+    if done.rejections:
+        desk.out.say(f"Rejections added: {done.rejections}")
     if done.refused:
-        desk.out.say(f"Refused: {formats.count(done.refused, 'line')} of runs, sessions of agents and programs")
+        desk.out.say(
+            f"Refused: {formats.count(done.refused, 'line')} of runs, sessions of agents and programs, or rejected"
+        )
         for one in done.refusals:
             desk.out.say(f"  {one.scope}{f' {one.key}' if one.key else ''}")
 

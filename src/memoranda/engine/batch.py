@@ -99,6 +99,10 @@ def _texts_to_embed(rows: Reader, effect: WriteBatch, call: Call) -> Texts | Non
 # idempotency keys
 
 
+_REJECTED = "rejected:"
+"""Before the id of a rejection, where an entry that was stored has its own."""
+
+
 def _find_replay(rows: Transaction, effect: WriteBatch) -> list[Result] | None:
     key = effect.idempotency_key
     replay = rows.get(Replay, effect.scope, key) if key is not None else None
@@ -130,6 +134,8 @@ def _request_digest(rows: Transaction, effect: WriteBatch) -> str:
 
 def _reference(write: Write, done: Result) -> tuple[str, int | None]:
     """Return where a result is found again."""
+    if isinstance(done, Remembered) and done.rejected is not None:
+        return f"{_REJECTED}{done.rejected}", None
     if isinstance(done, Remembered):
         return done.id, int(done.stored) + 2 * int(done.duplicate)
     if isinstance(done, Forgotten):
@@ -144,6 +150,11 @@ def _earlier_result(rows: Transaction, write: Write, name: str, number: int | No
         return number is not None
     if isinstance(write, Forget):
         return Forgotten(count=number or 0, undo=name or None)
+    if name.startswith(_REJECTED):
+        rejection = name.removeprefix(_REJECTED)
+        return Remembered(
+            id="", collection=write.collection, namespace=write.namespace, stored=False, rejected=rejection
+        )
     entry = next(rows.entries(EntryQuery(tenant=write.scope.tenant, id=name)), None)
     if entry is None:
         raise NotFound(

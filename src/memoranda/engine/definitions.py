@@ -474,6 +474,7 @@ class Comparison:
             if fact is None or fact.version != one.expect:
                 raise _race_error(one.path, self.key)
             payload = self._payloads[bytes(one.payload)]
+            call.rejections.ensure_none(rows, fact.scope, fact.key, payload)
             changed = msgspec.structs.replace(
                 fact,
                 value=decode(payload),

@@ -14,16 +14,18 @@ import msgspec
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.pages import take_within
 from memoranda.engine.refs import find_entry
+from memoranda.engine.rejection_book import Known, find_among
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open, may_end
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb
 from memoranda.errors import LimitExceeded
 from memoranda.model.clock import from_micros
 from memoranda.model.effect import CollectionEffect, Effect, ReadEffect, Side
-from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
+from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin, OriginKind
 from memoranda.model.value import canonical, decode
@@ -144,6 +146,10 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
         if contested is not None:
             held = contested.value.details["approval"]
             return Outcome(held_items(effect, held), contested.notes)
+    if effect.document is not None and (known := call.rejections.known(rows, shelf.scope)):
+        rejection = next(filter(None, (_rejection_of(known, shelf, item) for item in effect.items)), None)
+        if rejection is not None:  # without one of its parts it would be another text
+            return Outcome([_rejected(shelf, rejection)] * len(effect.items), (_refusal(shelf, rejection),))
     done, notes = store_items(
         rows,
         shelf,
@@ -154,7 +160,10 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
         origin=call.origin.with_source(effect.source),
     )
     current = {one.id for one in done} | {one.replaced for one in done}
-    notes += [end_entry(rows, entry, call.now) for entry in before if entry.id not in current]
+    # What would have taken the place of a text was rejected, so the text stays.
+    kept = {item.key for item, one in zip(effect.items, done, strict=True) if one.rejected}
+    over = (entry for entry in before if entry.id not in current and document_of(entry) not in kept)
+    notes += [end_entry(rows, entry, call.now) for entry in over]
     return Outcome(done, tuple(notes))
 
 
@@ -217,15 +226,25 @@ def store_items(
     at: datetime,
     expires_at: datetime | None,
     origin: Origin,
+    is_evidence: bool = False,
 ) -> tuple[list[Remembered], list[Note]]:
-    """Store items in one namespace; return what became of each, and the notes for the ledger."""
+    """Store items in one namespace; return what became of each, and the notes for the ledger.
+
+    An item that was rejected is left out, unless it is evidence: what was said stays as it was said.
+    """
     collection, notes = open_collection(rows, shelf.scope.tenant, shelf.collection, call)
     digests = [digest_of(bytes(item.payload)) for item in items]
     # Of many items the candidates are read at once; a single one is looked up directly.
     candidates = _Candidates(rows, shelf, items, digests) if len(items) > 1 else None
     new_entries = _NewEntries(rows, shelf, collection, expires_at)
     done: list[Remembered] = []
+    known = {} if is_evidence else call.rejections.known(rows, shelf.scope)
     for item, digest in zip(items, digests, strict=True):
+        rejection = _rejection_of(known, shelf, item) if known else None
+        if rejection is not None:
+            done.append(_rejected(shelf, rejection))
+            notes.append(_refusal(shelf, rejection))
+            continue
         begins = at if item.at is None else min(from_micros(item.at), call.now)
         current: Entry | None = None
         if candidates is None or candidates.may_match(item, digest):
@@ -253,6 +272,41 @@ def store_items(
         done.append(_result(shelf, entry.id, expires_at, stored=True, duplicate=same, replaced=replaced))
     notes += new_entries.notes()
     return done, notes
+
+
+def _rejection_of(known: Known, shelf: Shelf, item: Item) -> StoredRejection | None:
+    """Return what rejects an item."""
+    stated = stated_value(shelf.collection, item.key, decode(bytes(item.metadata)))
+    return find_among(known, decode(bytes(item.payload)), item.key, stated)
+
+
+def rejection_of_entry(rows: Reader, entry: Entry, call: Call) -> StoredRejection | None:
+    """Return what rejects an entry that would be stored again; messages stay as they were said."""
+    if entry.collection == CONVERSATIONS:
+        return None
+    stated = stated_value(entry.collection, entry.key, entry.metadata)
+    return call.rejections.find(rows, entry.scope, entry.content, entry.key, stated)
+
+
+def stated_value(collection: str, key: str | None, metadata: dict[str, Any]) -> str | None:
+    """Return the value that a statement is compared by, whatever its words; None for anything else."""
+    value = metadata.get("value") if collection == STATEMENTS and key is not None else None
+    return value if isinstance(value, str) and value else None
+
+
+def _rejected(shelf: Shelf, rejection: StoredRejection) -> Remembered:
+    return msgspec.structs.replace(_result(shelf, "", None, stored=False, duplicate=False), rejected=rejection.id)
+
+
+def _refusal(shelf: Shelf, rejection: StoredRejection) -> Note:
+    """Return the note about an item that was not stored."""
+    return Note(
+        effect="remember",
+        scope=shelf.scope.path,
+        key=collection_key(shelf.collection),
+        detail={"reason": "rejected", "rejection": rejection.id},
+        decision="deny",
+    )
 
 
 class _Candidates:

@@ -14,6 +14,7 @@ import msgspec
 
 from memoranda.engine.entries import expire_entry
 from memoranda.engine.facts import expire_fact
+from memoranda.engine.rejection_book import note_change
 from memoranda.engine.sessions import EndScope, end_scope, is_session
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import StorageError, UsageError
@@ -80,6 +81,8 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
         rows.put(Erasure(id=id, scope=scope, at=at, version_floor=floor))
         call.indexes.drop(scope)
     removed["approvals"] += _drop_shared_approvals(rows, scopes, call)
+    if removed["rejections"]:
+        note_change(rows, effect.scope.tenant)
     position = (rows.head(effect.scope.tenant) or (0, ""))[0] + 1  # that of the note below
     receipt = Receipt(id=id, scope=effect.scope, at=at, removed=dict(removed), position=position)
     note = Note(effect="erase", scope=effect.scope.path, resource=id, detail={"removed": dict(removed)})

@@ -417,6 +417,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     if is_of_block:
         ensure_block(scope, key, payload)
     definition, payload = call.schemas.check(rows, scope, key, payload, call.checks)
+    call.rejections.ensure_none(rows, scope, key, payload)
     current, version, at, notes = _current(rows, effect, call)
     if is_of_block:
         notes = (*notes, *end_removed_statements(rows, scope, key, decode(payload), call))

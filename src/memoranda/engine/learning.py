@@ -30,6 +30,7 @@ from memoranda.engine.entries import (
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import LearnedLines, Line
+from memoranda.engine.rejection_book import note_messages
 from memoranda.engine.reviews import hold
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
@@ -54,6 +55,7 @@ from memoranda.model.job import LEARN, Job, job_key, read_job, scope_of_job
 from memoranda.model.lesson import Learned, Lesson, Source, Verdict
 from memoranda.model.names import collection_key
 from memoranda.model.ref import parse_ref
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import OriginKind, is_at_least
 from memoranda.model.value import decode, encode
@@ -301,8 +303,14 @@ def _keep_turns(rows: Transaction, effect: Learn, call: Call) -> tuple[list[str]
     notes: list[Note] = []
     if items:
         origin = call.origin.with_source(effect.source)
-        stored, notes = store_items(rows, shelf, items, call, at=call.now, expires_at=None, origin=origin)
+        stored, notes = store_items(
+            rows, shelf, items, call, at=call.now, expires_at=None, origin=origin, is_evidence=True
+        )
         ids = {turn.key: one.id for turn, one in zip(new, stored, strict=True)}
+        for turn, one in zip(new, stored, strict=True):
+            rejection = call.rejections.find(rows, effect.scope, turn.text)
+            if rejection is not None:
+                note_messages(rows, rejection, [one.id])
     needed = {place for stated in effect.statements for place in stated.messages}
     refs: list[str] = []
     for place, turn in enumerate(effect.turns):
@@ -346,6 +354,9 @@ class _ChainUpdate:
 
     def lessons(self) -> list[Lesson]:
         """Bring the chain and the line up to date; return what became of the statement, if it was not left out."""
+        rejected = self._rejection()
+        if rejected is not None:
+            return [self._refuse(rejected)]
         verdict = self._verdict()
         if self._current is not None and verdict in ("replaced", "ended"):
             if not is_at_least(self._origin.trust, self._current.origin.trust):
@@ -432,6 +443,26 @@ class _ChainUpdate:
             replaced=None if current is None or verdict not in ("replaced", "ended") else current.ref,
             said_in=self._said_in,
             valid_from=None if stated.valid_from is None else from_micros(stated.valid_from),
+        )
+
+    def _rejection(self) -> StoredRejection | None:
+        """Return what rejects the statement, in these words or in others; taking it back is never rejected."""
+        stated = self._stated
+        if stated.ends:
+            return None
+        return self._call.rejections.find(self._rows, self._shelf.scope, stated.text, stated.key, stated.value or None)
+
+    def _refuse(self, rejection: StoredRejection) -> Lesson:
+        """Leave a statement out that was rejected, and note which messages state it; return what became of it."""
+        stated = self._stated
+        note_messages(self._rows, rejection, [ref.removeprefix("entry:") for ref in self._said_in if ref])
+        detail = {"reason": "rejected", "rejection": rejection.id}
+        place = collection_key(STATEMENTS)
+        self.notes.append(
+            Note(effect="remember", scope=self._shelf.scope.path, key=place, detail=detail, decision="deny")
+        )
+        return Lesson(
+            text=stated.text, verdict="rejected", key=stated.key, said_in=self._said_in, rejected=rejection.id
         )
 
     def _contest(self, current: Entry) -> Lesson:

@@ -28,6 +28,7 @@ from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import CHAT_RECORD, THREAD_MESSAGES, is_block, is_internal
 from memoranda.model.ref import Ref, line_digest
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
 from memoranda.model.value import decode, encode
@@ -104,6 +105,10 @@ class Changes(msgspec.Struct):
     """The version and the items of each fact that changed; no items for one that is gone."""
     only: bool = False
     """Whether facts that are not among `facts` are gone."""
+    rejected: int = 0
+    """The state of the tenant's rejections."""
+    withheld: frozenset[int] | None = None
+    """The messages that state what was rejected, if that changed."""
 
 
 class Part:
@@ -251,6 +256,9 @@ class MemoryIndex:
         self._outdates: dict[int, tuple[tuple[int, ...], int]] = {}
         self.outdated: dict[int, int] = {}
         """Messages that state what is no longer true, by the ids of their rows, and since when that is so."""
+        self.withheld: frozenset[int] = frozenset()
+        """Messages that state what was rejected, by the ids of their rows."""
+        self._rejected = 0
         self._rows: dict[_Place, tuple[int, list[int]]] = {}
         """The version of each fact, and the numbers of its rows."""
         self._agents: dict[Scope, str] = {}
@@ -273,9 +281,11 @@ class MemoryIndex:
         """Return what has changed since the index last followed its rows, read in one snapshot."""
         states = dict(rows.shelf_states(self.root, below=bool(self.root.path)))
         head = rows.head(self.root.tenant)
+        state = rows.tenant_state(self.root.tenant)
         changes = Changes(
             position=0 if head is None else head[0],
-            revision=rows.tenant_state(self.root.tenant).revision,
+            revision=state.revision,
+            rejected=state.rejected,
             states=states,
             starts_over=anew or self.is_set_back(now),
         )
@@ -285,6 +295,8 @@ class MemoryIndex:
             return self.changes(rows, now=now, anew=True)
         if changes.position != self._position or changes.revision != self._revision:
             self._read_facts(rows, changes, now)
+        if changes.rejected != self._rejected:
+            changes.withheld = withheld_messages(rows, self.root)
         return changes
 
     def apply(self, changes: Changes, embedders: EmbedderBook) -> bool:
@@ -310,6 +322,8 @@ class MemoryIndex:
                 part.add_entries(group, new, "\0".join((shelf.scope.path, shelf.collection, shelf.namespace or "")))
         self._apply_facts(changes, embedders)
         self._states, self._position, self._revision = changes.states, changes.position, changes.revision
+        if changes.withheld is not None:
+            self.withheld, self._rejected = changes.withheld, changes.rejected
         return bool(changes.new or changes.gone or changes.facts)
 
     def wanted_groups(self, narrowing: Hashable, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
@@ -504,7 +518,17 @@ def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:
             if shelf.collection == STATEMENTS:
                 changes.outdates |= _outdates(rows, root.tenant, new)
     past.read_past_facts(rows, changes, at)
+    changes.withheld = withheld_messages(rows, root, at)
     return changes
+
+
+def withheld_messages(rows: Reader, root: Scope, at: datetime | None = None) -> frozenset[int]:
+    """Return the messages that state what was rejected in a subject, perhaps by a moment, by the ids of their rows."""
+    if not rows.tenant_state(root.tenant).rejected:
+        return frozenset()
+    rejections = rows.scan(StoredRejection, root.tenant, below=root)
+    names = {name for one in rejections if at is None or one.at <= at for name in one.messages}
+    return frozenset(id for name in names for id in _row_ids(rows, root.tenant, name))
 
 
 def _outdates(rows: Reader, tenant: str, statements: Iterable[Indexed]) -> dict[int, tuple[tuple[int, ...], int]]:

@@ -25,6 +25,7 @@ from memoranda.model.block import canonical_line
 from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.effect import CollectionEffect, Demand, ReadEffect
 from memoranda.model.entry import (
+    CONVERSATIONS,
     STATEMENTS,
     Collection,
     Entry,
@@ -413,11 +414,15 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dic
     found: list[_Candidate] = []
     most = effect.offset + effect.limit
     lists = 0
+    # Who asks for messages wants what was said, also what was rejected since.
+    only_messages = effect.kinds == ("message",) or effect.collections == (CONVERSATIONS,)
     for root in sorted(roots, key=lambda root: root.path):
         index = _memory_index(store, root, effect, call, now)
         for part, allowed in _parts(index, effect, root):
             if effect.min_trust != "untrusted":
                 allowed = _trusted(store, effect.min_trust, index, part, allowed)
+            if index.withheld and not only_messages:
+                allowed = _except(part.outdated(index.withheld), allowed)
             rank = functools.partial(_rank_part, part, effect, call, now, allowed, index.outdated)
             ranked = rank(most) if effect.most_alike is None else _spread(store, effect, index, part, rank, most, read)
             found += [_candidate(one, part, index) for one in ranked]
@@ -426,6 +431,16 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dic
         # Totals of different indexes cannot be compared; scores can.
         found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
     return found[effect.offset : most]
+
+
+def _except(is_withheld: Allowed, allowed: Allowed | None) -> Allowed:
+    """Return a test for rows by their numbers: whether they are allowed, and not withheld."""
+
+    def is_allowed(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        left = ~is_withheld(numbers)
+        return left if allowed is None else left & allowed(numbers)
+
+    return is_allowed
 
 
 def _trusted(store: Store, minimum: Trust, index: MemoryIndex, part: Part, allowed: Allowed | None) -> Allowed:

@@ -27,6 +27,7 @@ from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, sides_of, unknown
+from memoranda.engine.rejection_book import rejected_error
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
@@ -156,6 +157,8 @@ def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Cal
         expires_at=expires_at,
         origin=call.origin.with_source(effect.source),
     )
+    if new.rejected is not None:
+        raise rejected_error(rows, old.scope, new.rejected, old.ref)
     done = Superseded(
         ref=new.ref,
         replaced=old.ref,

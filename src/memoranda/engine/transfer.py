@@ -15,6 +15,8 @@ from memoranda.engine.definitions import COMPILING_TAKES_TIME, CreateDefinition,
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.entries import Item, Remember, digest_of, entry_of_key, store_items
 from memoranda.engine.facts import GetFact, SetFact, expire_fact, last_used, write_fact
+from memoranda.engine.rejection_book import by_digest, find_among, note_messages, without_lines
+from memoranda.engine.rejections import Reject, enforce
 from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.sessions import StartSession, ending_scopes, find_ended_session, require_ending, start_session
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, Stream, verb
@@ -23,7 +25,7 @@ from memoranda.model.clock import moment_after
 from memoranda.model.conversation import ConversationState, MessageState, Part, ThreadMessage, ThreadState
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
-from memoranda.model.entry import Entry, Shelf
+from memoranda.model.entry import CONVERSATIONS, Entry, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, import_source
 from memoranda.model.names import (
@@ -34,8 +36,10 @@ from memoranda.model.names import (
     collection_key,
     find_internal,
     is_block,
+    is_internal,
     is_runtime_state,
 )
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import (
@@ -44,6 +48,7 @@ from memoranda.model.transfer import (
     ImportedDefinition,
     ImportedEntry,
     ImportedFact,
+    ImportedRejection,
     ImportedSession,
     ImportRefusal,
 )
@@ -71,11 +76,12 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     definitions: list[Definition]
     sessions: list[Session]
     """The sessions that have not ended, with their owners: an import has to know with whom to erase them."""
+    rejections: list[StoredRejection]
     facts: list[Fact]
     entries: list[Entry]
 
 
-ExportedPart: TypeAlias = Definition | Session | Fact | Entry
+ExportedPart: TypeAlias = Definition | Session | StoredRejection | Fact | Entry
 
 
 def export_parts(rows: Reader, effect: Export, call: Call, may_read: MayRead | None = None) -> Iterator[ExportedPart]:
@@ -86,6 +92,9 @@ def export_parts(rows: Reader, effect: Export, call: Call, may_read: MayRead | N
     for session in dict.fromkeys((*ending, *rows.scan(Session, effect.scope.tenant, below=effect.scope))):
         if session is not None and session.ended_at is None:
             yield session
+    for rejection in rows.scan(StoredRejection, effect.scope.tenant, below=effect.scope):
+        if may_read is None or rejection.key is None or may_read(rejection.key):
+            yield rejection
     for fact in rows.facts(FactQuery(effect.scope, below=True)):
         if fact.active_at(call.now) and (may_read is None or may_read(fact.key)):
             yield fact
@@ -104,6 +113,7 @@ def _export_readable(look: Callable[[Any], Outcome[Exported]], effect: Export, m
     every = look(effect).value
     exported = msgspec.structs.replace(
         every,
+        rejections=[one for one in every.rejections if one.key is None or may_read(one.key)],
         facts=[fact for fact in every.facts if may_read(fact.key)],
         entries=[entry for entry in every.entries if may_read(collection_key(entry.collection))],
     )
@@ -124,6 +134,7 @@ def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
         at=call.now,
         definitions=[part for part in parts if isinstance(part, Definition)],
         sessions=[part for part in parts if isinstance(part, Session)],
+        rejections=[part for part in parts if isinstance(part, StoredRejection)],
         facts=[part for part in parts if isinstance(part, Fact)],
         entries=[part for part in parts if isinstance(part, Entry)],
     )
@@ -137,6 +148,7 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
     source: str
     definitions: tuple[ImportedDefinition, ...] = ()
     sessions: tuple[ImportedSession, ...] = ()
+    rejections: tuple[ImportedRejection, ...] = ()
     facts: tuple[ImportedFact, ...] = ()
     entries: tuple[ImportedEntry, ...] = ()
 
@@ -147,6 +159,8 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
             yield CreateDefinition.capability, self.reach, None
         for session in self.sessions:
             yield StartSession.capability, Scope(self.scope.tenant, session.scope), None
+        for rejection in self.rejections:
+            yield Reject.capability, Scope(self.scope.tenant, rejection.scope), rejection.key
         for fact in self.facts:
             yield SetFact.capability, Scope(self.scope.tenant, fact.scope), fact.key
         for entry in self.entries:
@@ -190,20 +204,31 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         require_ending(session)
         if _erasure_time(rows, session, file_owners) is None:  # else its first fact or entry that is newer begins it
             notes.extend(_begin_sessions(rows, session, file_owners, call))
+    rejections = 0
+    for rejection in effect.rejections:
+        written = _import_rejection(rows, effect, rejection, file_owners, call, len(notes), refusals)
+        rejections += bool(written)
+        notes.extend(written)
     counts = {"written": 0, "kept": 0, "erased": 0, "ended": 0, "expired": 0}
     for fact in effect.facts:
+        fact = _without_rejected(rows, effect, fact, call, refusals)
+        if fact is None:
+            continue
         fate, written = _import_fact(rows, effect, fact, file_owners, call)
         counts[fate] += 1
         notes.extend(written)
     remembered = 0
     for entry in effect.entries:
         stored, written = _import_entry(rows, effect, entry, file_owners, call)
-        remembered += stored
+        if stored is not None and stored.rejected is not None:
+            refusals.append(ImportRefusal(scope=entry.scope, reason=_rejected_reason(stored.rejected)))
+        remembered += stored is not None and stored.stored
         notes.extend(written)
     refused = len(refusals)
     imported = Imported(
         **counts,
         definitions=definitions,
+        rejections=rejections,
         remembered=remembered,
         refused=refused,
         refusals=tuple(refusals[:MAX_REFUSALS]),
@@ -385,9 +410,67 @@ def _check_payload(rows: Transaction, scope: Scope, key: str, payload: bytes, ca
         raise type(refusal)(message, hint=refusal.advice, **refusal.details) from refusal
 
 
+def _import_rejection(
+    rows: Transaction,
+    effect: Import,
+    new: ImportedRejection,
+    file_owners: Mapping[str, str],
+    call: Call,
+    notes_before: int,
+    refusals: list[ImportRefusal],
+) -> tuple[Note, ...]:
+    """Store a rejection of a file with its own salt, and end what it is about here; return the notes."""
+    scope = Scope(effect.scope.tenant, new.scope)
+    erased_at = _erasure_time(rows, scope, file_owners)
+    if find_ended_session(rows, scope) is not None or (erased_at is not None and new.at <= erased_at):
+        return ()
+    if call.authority != "high":
+        reason = "Only a user, and programs that are trusted as much, may say what others may not write"
+        refusals.append(ImportRefusal(scope=new.scope, key=new.key, reason=reason))
+        return ()
+    salt = bytes.fromhex(new.salt)
+    known = by_digest(one for one in call.rejections.of_subject(rows, scope) if one.scope == scope).get(salt, {})
+    if rows.get(StoredRejection, scope.tenant, new.id) is not None or set(new.digests) <= known.keys():
+        return ()
+    rejection = StoredRejection(
+        id=new.id,
+        scope=scope,
+        key=new.key,
+        at=new.at,
+        actor=new.actor,
+        reason=new.reason,
+        salt=salt,
+        digests=new.digests,
+    )
+    return enforce(rows, rejection, call, notes_before=notes_before).notes
+
+
+def _without_rejected(
+    rows: Reader, effect: Import, new: ImportedFact, call: Call, refusals: list[ImportRefusal]
+) -> ImportedFact | None:
+    """Return a fact of a file; None if its value was rejected here, and a block without the lines that were."""
+    scope = Scope(effect.scope.tenant, new.scope)
+    known = call.rejections.known(rows, scope)
+    if not known or (is_internal(scope, new.key) and not is_block(scope, new.key)):
+        return new
+    value = decode(bytes(new.payload))
+    rejection = find_among(known, value, new.key)
+    if rejection is None:
+        return new
+    refusals.append(ImportRefusal(scope=new.scope, key=new.key, reason=_rejected_reason(rejection.id)))
+    if not is_block(scope, new.key) or not isinstance(value, str):
+        return None
+    left = without_lines(value, lambda line: find_among(known, line) is not None)
+    return msgspec.structs.replace(new, payload=msgspec.Raw(encode(left))) if left.strip() else None
+
+
+def _rejected_reason(rejection: str) -> str:
+    return f"Its value was rejected here: withdraw `{rejection}` if it is right after all"
+
+
 def _import_entry(
     rows: Transaction, effect: Import, new: ImportedEntry, file_owners: Mapping[str, str], call: Call
-) -> tuple[bool, list[Note]]:
+) -> tuple[Remembered | None, list[Note]]:
     scope = Scope(effect.scope.tenant, new.scope)
     erased_at = _erasure_time(rows, scope, file_owners)
     if (
@@ -395,19 +478,26 @@ def _import_entry(
         or (new.expires_at is not None and new.expires_at <= call.now)
         or (erased_at is not None and new.created_at <= erased_at)
     ):
-        return False, []
+        return None, []
     metadata = msgspec.Raw(encode(decode(bytes(new.metadata))))  # a file may use another encoding of the same JSON
     item = Item(payload=new.payload, metadata=metadata, key=new.key)
     shelf = Shelf(scope, new.collection, new.namespace)
     current = entry_of_key(rows, shelf, new.key) if new.key is not None else None
     if current is not None and current.is_current_at(call.now) and current.created_at >= new.created_at:
-        return False, []  # changed here after the file was made
+        return None, []  # changed here after the file was made
     digest = digest_of(bytes(new.payload))
     if any(rows.entries(EntryQuery(shelf=shelf, digest=digest, ended_since=new.created_at, limit=1))):
-        return False, []  # forgotten or replaced here since
+        return None, []  # forgotten or replaced here since
     origin = _origin_of(effect, new, call)
     begun = [*_begin_sessions(rows, scope, file_owners, call)]
     # As in the file, even if that is ahead of our clock: what happens to it here comes later than in the file.
     at = new.created_at
-    done, notes = store_items(rows, shelf, (item,), call, at=at, expires_at=new.expires_at, origin=origin)
-    return done[0].stored, begun + notes
+    is_evidence = new.collection == CONVERSATIONS
+    done, notes = store_items(
+        rows, shelf, (item,), call, at=at, expires_at=new.expires_at, origin=origin, is_evidence=is_evidence
+    )
+    if is_evidence and done[0].stored:
+        rejection = call.rejections.find(rows, scope, decode(bytes(new.payload)))
+        if rejection is not None:
+            note_messages(rows, rejection, [done[0].id])
+    return done[0], begun + notes

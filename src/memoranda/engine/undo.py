@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import msgspec
 
 from memoranda.engine.blocks import BOOK
-from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_key, shelf_of
+from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_key, rejection_of_entry, shelf_of
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import LearnedLines, revert_book, revert_text
 from memoranda.engine.refs import is_within
+from memoranda.engine.rejection_book import find_among, without_lines
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Conflict, Denied, NotFound, UsageError
@@ -70,7 +71,11 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
     matched = _TOKEN.fullmatch(check_token(effect.token))
     first, last = (int(part) for part in matched.groups()) if matched is not None else (1, 0)
     tenant, found = effect.scope.tenant, list[Event]()
+    refused = 0
     for event in rows.events(tenant, start=first, limit=max(0, last - first + 1)):
+        if event.decision in ("deny", "pending"):
+            refused = event.position
+            continue  # nothing was done
         if event.effect not in _IGNORED and (
             event.effect not in _UNDONE
             or event.decision not in ("allow", "approved")
@@ -79,7 +84,7 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
         ):
             break
         found.append(event)
-    if not found or found[-1].position != last:
+    if not found or max(found[-1].position, refused) != last:
         raise NotFound(
             f"{quote(effect.token)} names nothing that was forgotten or superseded in `{effect.scope}`",
             hint="Undo it with the handle of the same scope",
@@ -98,6 +103,7 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     """Bring back everything that a call ended, or nothing, and return what that was."""
     ensure_open(rows, effect.scope)
     refs: list[str] = []
+    rejected: list[str] = []
     notes: list[Note] = []
     events = events_of(rows, effect)
     if call.authority != "high" and any(event.actor != call.origin.actor for event in events):
@@ -119,37 +125,45 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
                 if not effect.partial:
                     raise
                 continue
+            if about is None:
+                rejected.append(entry.ref)
+                continue
             refs += [entry.ref] if about else []
             notes += about
         elif event.effect == "remember":
             notes += _take_back(rows, _additions(event) - passing, call, event.tenant, partial=effect.partial)
         elif event.effect in _UNDONE:
             scope, key = Scope(event.tenant, event.scope), event.key or ""
-            if is_block(scope, key) or key == BOOK:
-                about = _revert(rows, event, call)
-            else:
-                about = _restore_fact(rows, event, call)
+            ref = str(Ref("fact", scope, key))
+            about, is_whole = (_revert if is_block(scope, key) or key == BOOK else _restore_fact)(rows, event, call)
             notes += about
-            refs += [str(Ref("fact", scope, key))] if about and key != BOOK else []
+            refs += [ref] if about and key != BOOK else []
+            rejected += [] if is_whole else [ref]
     if effect.partial:  # a line comes back only with its statement
         for path in {event.scope for event in events if event.key == BOOK}:
             lines = LearnedLines(rows, [Scope(effect.scope.tenant, path)], call)
             lines.drop_stale()
             notes += lines.write(rows, None)
     refs.reverse()
-    detail = {"undone": effect.token, "restored": len(refs)}
+    detail = {"undone": effect.token, "restored": len(refs), **({"rejected": len(rejected)} if rejected else {})}
     notes.append(Note(effect=effect.name, scope=effect.scope.path, detail=detail))
-    return Outcome(Restored(refs=tuple(refs), count=len(refs)), tuple(notes))
+    restored = Restored(refs=tuple(refs), count=len(refs), rejected=tuple(dict.fromkeys(rejected)))
+    return Outcome(restored, tuple(notes))
 
 
 # entries
 
 
-def _restore_entry(rows: Transaction, event: Event, call: Call) -> tuple[Entry, list[Note]]:
-    """Store an ended entry again under its id; return it, and the notes, of which there are none for a duplicate."""
+def _restore_entry(rows: Transaction, event: Event, call: Call) -> tuple[Entry, list[Note] | None]:
+    """Store an ended entry again under its id; return it, and the notes.
+
+    There are none for a duplicate; for what was rejected since, it is None.
+    """
     old = next(rows.entries(EntryQuery(tenant=event.tenant, sequences=[event.version or 0])), None)
     if old is None or old.id != event.resource or (old.expires_at is not None and old.expires_at <= call.now):
         raise _too_late(f"entry:{event.resource}")
+    if rejection_of_entry(rows, old, call) is not None:
+        return old, None
     newest = next(rows.entries(EntryQuery(tenant=event.tenant, id=old.id)))
     current = newest if newest.ended_at is None else entry_of_key(rows, shelf_of(old), old.chain)
     if current is not None and current.is_current_at(call.now):
@@ -228,8 +242,8 @@ def _end_new(rows: Transaction, new: Entry, call: Call, partial: bool) -> list[N
 # facts
 
 
-def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:
-    """Write the value that a fact had before an event; return the notes."""
+def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ...], bool]:
+    """Write the value that a fact had before an event; return the notes, and False if the value was rejected since."""
     scope, key, version = Scope(event.tenant, event.scope), event.key or "", event.version or 0
     ref = str(Ref("fact", scope, key))
     newest = rows.revision(scope, key)
@@ -240,11 +254,16 @@ def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ..
         raise _place_conflict(ref, f"{ref} at version {newest.version}")
     ttl = None if before.expires_at is None else max(1, int((before.expires_at - call.now).total_seconds()))
     write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(before.value)), ttl=ttl, domain=before.domain)
-    return set_fact(rows, write, call).notes
+    if call.rejections.find(rows, scope, before.value, key) is not None:
+        return (), False
+    return set_fact(rows, write, call).notes, True
 
 
-def _revert(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:
-    """Take back what an event did to a block or its book, line by line: what others changed since stays."""
+def _revert(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ...], bool]:
+    """Take back what an event did to a block or its book, line by line: what others changed since stays.
+
+    Return the notes, and False if lines are left out that were rejected since.
+    """
     scope, key, version = Scope(event.tenant, event.scope), event.key or "", event.version or 0
     written, before = rows.revision(scope, key, version=version), _value_before(rows, scope, key, version)
     if written is None or written.forgotten:
@@ -254,11 +273,17 @@ def _revert(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:
     blank: Any = {} if key == BOOK else ""
     revert: Callable[[Any, Any, Any], Any] = revert_book if key == BOOK else revert_text
     reverted = revert((before.value if before else None) or blank, written.value or blank, now or blank)
-    if before is None and reverted == blank:
-        return delete_fact(rows, DeleteFact(scope=scope, key=key), call).notes if now is not None else ()
+    is_whole = True
+    if isinstance(reverted, str) and (known := call.rejections.known(rows, scope)):
+        left = without_lines(reverted, lambda line: find_among(known, line) is not None)
+        is_whole, reverted = left == reverted, left
+    if (before is None or not is_whole) and reverted == blank:
+        gone = delete_fact(rows, DeleteFact(scope=scope, key=key), call).notes if now is not None else ()
+        return gone, is_whole
     if reverted == now:
-        return ()
-    return set_fact(rows, SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(reverted))), call).notes
+        return (), is_whole
+    write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(reverted)))
+    return set_fact(rows, write, call).notes, is_whole
 
 
 def _value_before(rows: Reader, scope: Scope, key: str, version: int) -> Revision | None:

@@ -16,6 +16,7 @@ import msgspec
 
 from memoranda.engine.embedding import Derived, EmbedderBook
 from memoranda.engine.indexes import IndexBook
+from memoranda.engine.rejection_book import RejectionBook
 from memoranda.engine.schemas import Checks, SchemaBook
 from memoranda.model.clock import Ids
 from memoranda.model.effect import Demand, Effect, Side, register
@@ -47,6 +48,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     schemas: SchemaBook
     embedders: EmbedderBook
     indexes: IndexBook
+    rejections: RejectionBook
     checks: Checks
     """The checks of values by their definitions, as far as they were done before the transaction began."""
     keep_text: bool = False

@@ -26,6 +26,7 @@ from memoranda.engine import (
     forget,
     learning,
     recall,
+    rejections,
     scopes,
     sessions,
     supersede,
@@ -34,6 +35,7 @@ from memoranda.engine import (
 )
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
+from memoranda.engine.rejection_book import RejectionBook
 from memoranda.engine.reviews import hold
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
@@ -47,6 +49,7 @@ from memoranda.errors import (
     Hint,
     QuotaExceeded,
     Refused,
+    Rejected,
     Unavailable,
 )
 from memoranda.governance import approvals, ledger, maintenance, permissions, runs
@@ -84,6 +87,7 @@ SUBJECTS = (
     forget,
     supersede,
     undo,
+    rejections,
     batch,
     recall,
     learning,
@@ -246,6 +250,7 @@ class Gate:
         self._keep_text = keep_text
         self._schemas = SchemaBook()
         self._indexes = IndexBook(limits.index_bytes)
+        self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
         self._deferred = DeferredEvents(store)
@@ -481,7 +486,12 @@ class Gate:
                 return refusal
             return carry_out(rows, effect, call)
 
-        result = self._store.transact(work, wait=not caller.at_once)
+        try:
+            result = self._store.transact(work, wait=not caller.at_once)
+        except Rejected as refusal:  # found while it was carried out: what was written until then is undone
+            reason = refusal.message
+            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason), wait=not caller.at_once)
+            raise
         if isinstance(result, Refused):
             raise result
         return result if verb.after_commit is None else verb.after_commit(self._store, effect, result)
@@ -562,6 +572,7 @@ class Gate:
             self._schemas,
             self.embedders,
             self._indexes,
+            self._rejections,
             checks,
             self._keep_text,
             authority=caller.authority,

@@ -308,6 +308,8 @@ class Remembered(Result, frozen=True, kw_only=True):
     """What `undo` takes to bring back the entry that it superseded."""
     held: str | None = None
     """What waits for a decision: the write is not visible until that is approved. Then `id` is empty."""
+    rejected: str | None = None
+    """The rejection because of which it was not stored. Then `id` is empty."""
     parts: int = 1
     """Number of entries that a long text was stored in; `id` is that of the first."""
 
@@ -356,6 +358,8 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
     refs: tuple[str, ...] = ()
     count: int = 0
+    rejected: tuple[str, ...] = ()
+    """The refs of what it left out, because it was rejected since; of a block, of the block."""
 
 
 def check_kinds(kinds: Any) -> tuple[Kind, ...]:

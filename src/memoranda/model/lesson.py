@@ -11,9 +11,10 @@ from memoranda.model.block import BlockScope, BlockType
 from memoranda.model.clock import Moment
 from memoranda.model.result import Result
 
-Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated", "contested"]
+Verdict = Literal["added", "replaced", "confirmed", "ended", "outdated", "contested", "rejected"]
 """What became of a statement: it is new; it replaced another; it was known; it ended one that is no longer true;
-something newer is known, so nothing changed; or what is known is trusted more, so it waits for a decision."""
+something newer is known, so nothing changed; what is known is trusted more, so it waits for a decision; or it was
+rejected before, so it is not learned again."""
 
 
 class Lesson(Result, frozen=True, kw_only=True):
@@ -33,6 +34,8 @@ class Lesson(Result, frozen=True, kw_only=True):
     """Since when it is true, where the messages say so."""
     held: str | None = None
     """What waits for a decision, if it is contested."""
+    rejected: str | None = None
+    """The rejection of it, if it was rejected."""
 
 
 class LineChange(Result, frozen=True, kw_only=True):

@@ -73,3 +73,18 @@ def as_ref(named: str, *, tenant: str = DEFAULT_TENANT) -> Ref:
 def line_digest(line: str) -> str:
     """Return the digest by which a ref names a line of a block."""
     return hashlib.sha256(line.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def is_ref(named: object, *, tenant: str = DEFAULT_TENANT) -> bool:
+    """Return whether something is the text of a ref, and not merely a text that begins like one.
+
+    >>> is_ref("entry:ent_1"), is_ref("fact: she lives in Porto"), is_ref("entry: not a ref")
+    (True, False, False)
+    """
+    if not isinstance(named, str):
+        return False
+    try:
+        ref = parse_ref(named, tenant=tenant)
+    except UsageError:
+        return False
+    return ref.kind != "entry" or " " not in ref.name

@@ -55,6 +55,20 @@ class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     trust: Trust = "medium"
 
 
+class ImportedRejection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rejection as a file gives it: hashes, never the value."""
+
+    id: str
+    scope: str
+    key: str | None = None
+    at: Moment
+    actor: str
+    reason: str = ""
+    salt: str
+    """In hexadecimal digits, like the digests."""
+    digests: tuple[str, ...]
+
+
 class ImportRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a file that was not imported: where it belongs, and why it was refused."""
 
@@ -82,7 +96,10 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     definitions: int = 0
     remembered: int = 0
     """Entries that were written; existing, erased and ended ones are not counted."""
+    rejections: int = 0
+    """Rejections that were not known here."""
     refused: int = 0
-    """Lines that only the runtime writes: runs, sessions of agents, and the texts of programs."""
+    """Lines that only the runtime writes: runs, sessions of agents, and the texts of programs; and values that were
+    rejected."""
     refusals: tuple[ImportRefusal, ...] = ()
     """Which lines were refused and why, the first 100 of them."""

@@ -53,6 +53,7 @@ STATUSES = {
     "denied": 403,
     "approval_required": 403,
     "held": 403,
+    "rejected": 409,
     "quota_exceeded": 429,
     "storage_error": 500,
     "busy": 503,
@@ -80,6 +81,7 @@ REST_WORDS: Words = {
     "policy": lambda _: OTHER_KEY,
     "set": lambda hint: f"{_ASK} set {hint.target} in its environment",
     "split": lambda _: "Remember it in parts: pass `chunk`",
+    "withdraw": lambda hint: f"If it is right after all: DELETE /rejections/{hint.target}",
 }
 
 _HTTP_CODES = {
@@ -112,6 +114,7 @@ _PUBLIC_DETAILS = frozenset(
         "approval",
         "cause",
         "findings",
+        "rejection",
         "item",
         "line",
         "key",

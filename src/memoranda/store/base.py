@@ -28,6 +28,7 @@ from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, S
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.policy import Grant
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin, Trust
 
@@ -72,7 +73,7 @@ class ContentKey(msgspec.Struct, frozen=True):
     secret: bytes
 
 
-PlainRow = Collection | Definition | Grant | Approval | Session | Replay | Erasure | ContentKey
+PlainRow = Collection | Definition | Grant | Approval | Session | Replay | Erasure | ContentKey | StoredRejection
 """Rows that are only ever found by their key or read in order."""
 
 
@@ -168,11 +169,13 @@ class TenantState(msgspec.Struct, frozen=True, gc=False):
 
     `revision` changes with each change of definitions or grants, and never has the same number again, even if a change
     is undone: what was compiled for a number is valid for that number only. 0 means that there were never any rules.
-    `epoch` counts the changes of grants.
+    `epoch` counts the changes of grants. `rejected` changes with each change of rejections, and never has the same
+    number again either; 0 means that there never were any.
     """
 
     revision: int = 0
     epoch: int = 0
+    rejected: int = 0
 
 
 def text_place(event: Event) -> tuple[str, str | None, int | None]:
@@ -195,8 +198,9 @@ class Reader(Protocol):
     def get(self, kind: type[R], *key: Any) -> R | None:
         """Return the row of a key: `get(Collection, tenant, name)`.
 
-        The other keys are `Approval, tenant, id`, `Session, scope`, `Replay, scope, key`, `ContentKey, tenant, path`
-        and `Erasure, scope`, which finds the newest erasure of the scope or of one above it.
+        The other keys are `Approval, tenant, id`, `StoredRejection, tenant, id`, `Session, scope`,
+        `Replay, scope, key`, `ContentKey, tenant, path` and `Erasure, scope`, which finds the newest erasure of
+        the scope or of one above it.
         """
         ...
 
@@ -207,7 +211,7 @@ class Reader(Protocol):
 
         Definitions and grants, oldest first. Collections, by name. Approvals, oldest first, decided ones included, from
         the first `after` an id, up to a `limit`. Sessions that belong to the scope `below` or to one below it, by
-        scope.
+        scope. Rejections at and below the scope `below`, oldest first.
         """
         ...
 
@@ -334,7 +338,7 @@ class Transaction(Reader, Protocol):
         ...
 
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
-        """Remove a collection, a definition or a grant by tenant and name or id.
+        """Remove a collection, a definition, a grant or a rejection by tenant and name or id.
 
         A collection goes with its entries, live and ended, in every scope: return their number.
         """
@@ -404,10 +408,10 @@ class Transaction(Reader, Protocol):
         ...
 
     def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
-        """Remove everything at and below a scope; with `keep_records` all but its sessions and approvals.
+        """Remove everything at and below a scope; with `keep_records` all but its sessions, approvals and rejections.
 
-        Return counts by kind: facts, revisions, entries, sessions, approvals, idempotency_keys, ledger_texts,
-        content_keys.
+        Return counts by kind: facts, revisions, entries, sessions, approvals, rejections, idempotency_keys,
+        ledger_texts, content_keys.
         """
         ...
 

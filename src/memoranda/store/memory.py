@@ -25,6 +25,7 @@ from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin, Trust, is_at_least
 from memoranda.model.value import decode, encode
@@ -166,7 +167,8 @@ class _Rows:
             places = places[next((number for number, place in enumerate(places, 1) if place[2] == after), 0) :]
         found = [_copy(self._t.plain[place]) for place in places]
         if below is not None:
-            found = [row for row in found if row.owner is not None and below.covers(row.owner)]
+            owned = attrgetter("scope" if kind is StoredRejection else "owner")
+            found = [row for row in found if owned(row) is not None and below.covers(owned(row))]
         return found[:limit]
 
     def put(self, row: PlainRow) -> None:
@@ -370,6 +372,7 @@ class _Rows:
         return {
             **memory,
             "approvals": self._drop_below(Approval, scope),
+            "rejections": self._drop_below(StoredRejection, scope),
             "sessions": self._drop_below(Session, scope),
         }
 
@@ -513,7 +516,7 @@ class _Rows:
         for place in places:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
 
-    def _drop_below(self, kind: type[Replay | ContentKey | Approval | Session], scope: Scope) -> int:
+    def _drop_below(self, kind: type[Replay | ContentKey | Approval | StoredRejection | Session], scope: Scope) -> int:
         rows = [(place, row.scope) for place, row in self._t.plain.items() if place[:2] == (kind, scope.tenant)]
         doomed = {place for place, at in rows if scope.covers(at if isinstance(at, Scope) else Scope(scope.tenant, at))}
         return _drop(self._t.plain, doomed.__contains__)
@@ -543,6 +546,7 @@ _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
     Definition: attrgetter("tenant", "id"),
     Grant: attrgetter("tenant", "id"),
     Approval: attrgetter("tenant", "id"),
+    StoredRejection: attrgetter("scope.tenant", "id"),
     Session: attrgetter("scope.tenant", "scope.path"),
     Replay: attrgetter("scope.tenant", "scope.path", "key"),
     ContentKey: attrgetter("tenant", "scope"),

@@ -32,6 +32,7 @@ from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.fact import Revision as StoredRevision
 from memoranda.model.lesson import Learned as Learned
 from memoranda.model.limits import check_count
+from memoranda.model.rejection import Rejection as StoredRejection
 from memoranda.model.trust import Origin
 from memoranda.wire.codec import between, one_of
 
@@ -510,6 +511,42 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The `undo` of a result, to bring back what that call ended."""
 
     token: str
+
+
+class Reject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may not come back: a ref or a text, or with a `key` any value."""
+
+    value: Any
+    key: str | None = None
+    reason: str = ""
+
+
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that may not come back: who rejected it, when and why. The value is not stored."""
+
+    id: str
+    scope: str
+    key: str | None
+    """The only key that it is refused under; null where it is refused everywhere."""
+    at: datetime
+    actor: str
+    reason: str
+    undo: str | None
+    """What brings back what it ended, once it is withdrawn."""
+    ended: tuple[str, ...]
+    """What it ended, in the answer to the call that made it."""
+
+
+class Rejections(msgspec.Struct, frozen=True, kw_only=True):
+    """What was rejected at and below a scope, oldest first."""
+
+    rejections: list[Rejection]
+
+
+def rejection_json(rejection: StoredRejection) -> Rejection:
+    """Return a rejection as it is sent."""
+    given: dict[str, Any] = {**msgspec.structs.asdict(rejection), "scope": rejection.scope.path}
+    return Rejection(**given)
 
 
 class Scopes(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
-TABLES = 20
+TABLES = 21
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity
@@ -62,6 +62,28 @@ def test_the_migrations_in_order_give_the_schema(connection: Connection):
     assert made_by(connection, SCHEMA) == made_by(connection, *MIGRATIONS)
     # The comparison does see a difference.
     assert made_by(connection, SCHEMA) != made_by(connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)")
+
+
+RIGHTS_TO_REJECTIONS = """
+SELECT has_table_privilege('tenders', 'memoranda.rejections', 'SELECT'),
+    has_table_privilege('tenders', 'memoranda.rejections', 'INSERT'),
+    has_column_privilege('tenders', 'memoranda.rejections', 'messages', 'UPDATE'),
+    has_column_privilege('tenders', 'memoranda.tenants', 'rejected', 'UPDATE'),
+    has_function_privilege('tenders', 'memoranda.remove_rejections(text, tid[])', 'EXECUTE'),
+    has_column_privilege('tenders', 'memoranda.rejections', 'tenant', 'UPDATE')
+"""
+
+
+def test_roles_of_the_third_version_get_the_rights_to_rejections(connection: Connection):
+    with connection.transaction(force_rollback=True):
+        connection.execute("ALTER SCHEMA memoranda RENAME TO put_aside; CREATE SCHEMA memoranda")
+        connection.execute("CREATE ROLE tenders NOLOGIN")
+        for script in MIGRATIONS[:3]:
+            connection.execute(script.encode())
+        connection.execute("SELECT memoranda.grant_rights('tenders')")
+        for script in MIGRATIONS[3:]:
+            connection.execute(script.encode())
+        assert connection.execute(RIGHTS_TO_REJECTIONS).fetchone() == (True, True, True, True, True, False)
 
 
 def test_migrations_are_numbered_without_gaps():

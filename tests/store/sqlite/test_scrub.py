@@ -12,6 +12,7 @@ import pytest
 from memoranda.model.effect import Approval
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.store.base import ContentKey, Replay, Session
 from memoranda.store.sqlite import SqliteStore
@@ -68,6 +69,8 @@ def fill(rows) -> None:
             requested_at=NOON,
         )
     )
+    rejection = StoredRejection(id="r", scope=ADA, at=NOON, actor=TOKEN, salt=b"salt-5d01", digests=("d",))
+    rows.put(rejection)
     event = Event(
         tenant="default",
         position=1,
@@ -102,7 +105,7 @@ def test_erased_text_leaves_the_bytes(tmp_path: Path, checkpoint_first: bool):
         assert found(tmp_path, TOKEN, "bobs-own", "secret-9e77") == str(["bobs-own", "secret-9e77", TOKEN])
         owned = [session.scope for session in store.read(lambda rows: rows.scan(Session, "default", below=ADA))]
         counts = store.transact(lambda rows: [rows.remove_below(scope) for scope in [ADA, *owned]])
-        of_ada = {"idempotency_keys": 1, "approvals": 1, "ledger_texts": 1, "content_keys": 1}
+        of_ada = {"idempotency_keys": 1, "approvals": 1, "rejections": 1, "ledger_texts": 1, "content_keys": 1}
         assert counts == [
             {"facts": 51, "revisions": 51, "entries": 0, **of_ada, "sessions": 0},
             {"facts": 1, "revisions": 1, "entries": 0, **dict.fromkeys(of_ada, 0), "sessions": 1},

@@ -52,6 +52,8 @@ from memoranda.wire.memory import (
     Namespaces,
     Recalled,
     Records,
+    Rejection,
+    Rejections,
     Remembered,
     Removed,
     Restored,
@@ -712,20 +714,40 @@ class AsyncCollectionCalls(AsyncCalls):
         return await self._call(Forgotten, "POST", "memory", "forget", query=parameters(scope=scope), body=sent)
 
     async def undo(
-        self, done: Forgotten | Superseded | Remembered | Learned | str, *, scope: str | None = None
+        self, done: Forgotten | Superseded | Remembered | Learned | Rejection | str, *, scope: str | None = None
     ) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, by its result or its `undo`; what it added goes."""
-        if isinstance(done, Forgotten) and done.undo is None:
+        if isinstance(done, Forgotten | Rejection) and done.undo is None:
             return Restored()
         if isinstance(done, Learned):
             refs: builtins.list[str] = []
+            rejected: builtins.list[str] = []
             for step in reversed(done.undo):
-                refs += (await self.undo(step, scope=scope)).refs
-            return Restored(refs=tuple(refs), count=len(refs))
-        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered) else done
+                back = await self.undo(step, scope=scope)
+                refs += back.refs
+                rejected += back.rejected
+            return Restored(refs=tuple(refs), count=len(refs), rejected=tuple(rejected))
+        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered | Rejection) else done
         return await self._call(
             Restored, "POST", "memory", "undo", query=parameters(scope=scope), body=body(token=token)
         )
+
+    async def reject(
+        self, value: Any, *, key: str | None = None, reason: str = "", scope: str | None = None
+    ) -> Rejection:
+        """End a value, and keep it from coming back: by a ref, as a text, or under a key as any value."""
+        sent = body(value=value, **without_none(key=key), reason=reason)
+        return await self._call(Rejection, "POST", "rejections", query=parameters(scope=scope), body=sent)
+
+    async def withdraw(self, rejection: Rejection | str, *, scope: str | None = None) -> Rejection:
+        """Take a rejection back; what it ended stays ended until it is undone."""
+        id = rejection.id if isinstance(rejection, Rejection) else rejection
+        return await self._call(Rejection, "DELETE", "rejections", id, query=parameters(scope=scope))
+
+    async def rejections(self, *, scope: str | None = None) -> builtins.list[Rejection]:
+        """Return what was rejected at and below a scope, oldest first; never the values."""
+        query = parameters(scope=scope)
+        return (await self._call(Rejections, "GET", "rejections", query=query, repeatable=True)).rejections
 
     async def namespaces(
         self, *, collection: str | None = None, prefix: str = "", scope: str | None = None

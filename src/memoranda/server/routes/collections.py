@@ -32,6 +32,9 @@ from memoranda.wire.memory import (
     Recall,
     RecallAnywhere,
     Recalled,
+    Reject,
+    Rejection,
+    Rejections,
     Remember,
     RememberAnywhere,
     Remembered,
@@ -46,6 +49,7 @@ from memoranda.wire.memory import (
     context_json,
     entry_json,
     recall_json,
+    rejection_json,
 )
 
 Namespace = Annotated[str | None, QueryParameter(description="A namespace of the collection. Default: all of them.")]
@@ -331,6 +335,25 @@ def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeNa
 def undo(request: StrictRequest, data: JSONBody[Undo], named: ScopeName = None) -> Restored:
     """Bring back what a forget or a supersede ended, all of it or nothing."""
     return caller_memory(request.auth, named).undo(data.token)
+
+
+@post("/rejections", **in_thread("Reject a value", 404, 507))
+def reject(request: StrictRequest, data: JSONBody[Reject], named: ScopeName = None) -> Rejection:
+    """End a value at and below a scope, and refuse it there from now on: by a ref, as a text, or under a key."""
+    return rejection_json(caller_memory(request.auth, named).reject(data.value, key=data.key, reason=data.reason))
+
+
+@get("/rejections", **in_thread("List rejections"))
+def list_rejections(request: StrictRequest, named: ScopeName = None) -> Rejections:
+    """Return what was rejected at and below a scope, oldest first; never the values."""
+    found = caller_memory(request.auth, named).rejections()
+    return Rejections(rejections=[rejection_json(one) for one in found])
+
+
+@delete("/rejections/{rejection:str}", **in_thread("Withdraw a rejection", 404, 507, status=200))
+def withdraw(request: StrictRequest, rejection: Name, named: ScopeName = None) -> Rejection:
+    """Take a rejection back, so that its value may be written again; what it ended stays ended until it is undone."""
+    return rejection_json(caller_memory(request.auth, named).withdraw(rejection))
 
 
 @get("/namespaces", **in_thread("List namespaces"))

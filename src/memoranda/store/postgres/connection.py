@@ -249,12 +249,12 @@ class PostgresRows(EntryRows):
             self._command.execute(SQL["add_tenant"], (tenant,))
             found = self._query.execute(SQL["lock_tenant"], (tenant,)).fetchone()
             assert found is not None, "the row was added here or by another transaction"
-        revision, epoch, length, head, version = found
+        revision, epoch, rejected, length, head, version = found
         check_version(version, self._url)
         if self._locked is not None:
             self._locked.add(tenant)
         self._reserved.clear()  # others may have used higher ones for this tenant since
-        self._tenants[tenant] = (TenantState(revision, epoch), length, head)
+        self._tenants[tenant] = (TenantState(revision, epoch, rejected), length, head)
 
 
 class Pool:

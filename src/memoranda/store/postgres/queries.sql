@@ -6,7 +6,7 @@ SELECT set_config('lock_timeout', :lock_timeout, true), set_config('synchronous_
 
 -- name: lock_tenant(tenant)
 -- Keep other writers of a tenant out until this transaction ends; return the tenant's state and the schema's version.
-SELECT revision, epoch, length, head, (SELECT version FROM memoranda.migrated)
+SELECT revision, epoch, rejected, length, head, (SELECT version FROM memoranda.migrated)
 FROM memoranda.tenants
 WHERE tenant = :tenant
 FOR UPDATE;

@@ -70,6 +70,7 @@ CREATE TABLE memoranda.tenants (
     epoch BIGINT NOT NULL,
     length BIGINT NOT NULL,
     head TEXT COLLATE "C" NOT NULL,
+    rejected BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant)
 )
 -- Every write changes its row here: with room in the page, no index has to hear of it.
@@ -121,6 +122,25 @@ CREATE TABLE memoranda.approvals (
 );
 
 CREATE INDEX approvals_by_scope ON memoranda.approvals (tenant COLLATE "POSIX", scope);
+
+-- Values that may not come back: hashes of what they say, made with a salt, and the messages that say it.
+CREATE TABLE memoranda.rejections (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    place BIGINT GENERATED ALWAYS AS IDENTITY,
+    scope TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C",
+    actor TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    reason TEXT COLLATE "C" NOT NULL,
+    undo TEXT COLLATE "C",
+    salt BYTEA NOT NULL,
+    digests BYTEA NOT NULL,
+    messages BYTEA NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX rejections_by_scope ON memoranda.rejections (tenant COLLATE "POSIX", scope);
 
 -- Scopes that end, and their owners.
 CREATE TABLE memoranda.sessions (

@@ -23,6 +23,9 @@ key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, 
 -- part: approval
 id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect
 
+-- part: rejection
+id, scope, key, actor, at, reason, undo, salt, digests, messages
+
 -- part: session
 scope, owner, started_at, ended_at
 
@@ -243,7 +246,7 @@ LIMIT :limit;
 
 -- name: get_tenant(tenant)
 -- The state of a tenant's rules, and the end of its ledger.
-SELECT revision, epoch, length, head FROM memoranda.tenants WHERE tenant = :tenant;
+SELECT revision, epoch, rejected, length, head FROM memoranda.tenants WHERE tenant = :tenant;
 
 -- name: list_definitions(tenant)
 -- The definitions of a tenant, oldest first.
@@ -268,6 +271,15 @@ LIMIT :limit;
 -- name: get_approval(tenant, id)
 -- One approval.
 SELECT {approval} FROM memoranda.approvals WHERE tenant = :tenant AND id = :id;
+
+-- name: list_rejections(tenant, low, high)
+-- The rejections in a range of scopes, each after its place.
+SELECT place, {rejection} FROM memoranda.rejections
+WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
+
+-- name: get_rejection(tenant, id)
+-- One rejection.
+SELECT {rejection} FROM memoranda.rejections WHERE tenant = :tenant AND id = :id;
 
 -- name: get_session(tenant, scope)
 -- The session of a scope.
@@ -383,6 +395,10 @@ DELETE FROM memoranda.replays WHERE tenant = :tenant AND scope >= :low AND scope
 -- Remove the approvals in a range of scopes.
 DELETE FROM memoranda.approvals WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
 
+-- name: erase_rejections(tenant, low, high)
+-- Remove the rejections in a range of scopes.
+DELETE FROM memoranda.rejections WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
+
 -- name: erase_event_texts(tenant, low, high)
 -- Remove the ledger's texts about a range of scopes.
 DELETE FROM memoranda.event_texts WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
@@ -399,10 +415,12 @@ DELETE FROM memoranda.sessions WHERE tenant = :tenant AND scope >= :low AND scop
 -- Remove the idempotency keys recorded before a moment.
 DELETE FROM memoranda.replays WHERE tenant COLLATE "POSIX" = :tenant AND at < :before;
 
--- name: set_tenant_state(tenant, revision, epoch)
+-- name: set_tenant_state(tenant, revision, epoch, rejected)
 -- Keep the state of a tenant's rules.
-INSERT INTO memoranda.tenants (tenant, revision, epoch, length, head) VALUES (:tenant, :revision, :epoch, 0, '')
-ON CONFLICT (tenant) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch;
+INSERT INTO memoranda.tenants (tenant, revision, epoch, rejected, length, head)
+VALUES (:tenant, :revision, :epoch, :rejected, 0, '')
+ON CONFLICT (tenant) DO UPDATE SET
+  revision = excluded.revision, epoch = excluded.epoch, rejected = excluded.rejected;
 
 -- name: put_definition(tenant, id, name, slug, scope, ttl, created_at, updated_at, schema)
 -- Keep a definition; one that exists keeps its place.
@@ -423,6 +441,14 @@ DELETE FROM memoranda.grants WHERE tenant = :tenant AND id = :id;
 -- name: put_approval(tenant, id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect)
 -- Keep an approval; one that exists keeps its place.
 UPSERT INTO memoranda.approvals KEY (tenant, id);
+
+-- name: put_rejection(tenant, id, scope, key, actor, at, reason, undo, salt, digests, messages)
+-- Keep a rejection; one that exists keeps its place.
+UPSERT INTO memoranda.rejections KEY (tenant, id);
+
+-- name: remove_rejection(tenant, id)
+-- Remove a rejection.
+DELETE FROM memoranda.rejections WHERE tenant = :tenant AND id = :id;
 
 -- name: put_session(tenant, scope, owner, started_at, ended_at)
 -- Keep a session in place of the one of its scope.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import compress
-from operator import attrgetter, ne
+from operator import attrgetter, itemgetter, ne
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import keys_below
 from memoranda.model.policy import Grant, Rule
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope, below
 from memoranda.model.trust import RANK_OF, TRUSTS, Origin, OriginKind
 from memoranda.model.value import decode, encode
@@ -115,6 +116,7 @@ _ERASERS = {
     "revisions": "erase_revisions",
     "idempotency_keys": "erase_replays",
     "approvals": "erase_approvals",
+    "rejections": "erase_rejections",
     "ledger_texts": "erase_event_texts",
     "content_keys": "erase_content_keys",
     "sessions": "erase_sessions",
@@ -205,6 +207,22 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         "put_approval",
         get="get_approval",
         list="list_approvals",
+    ),
+    StoredRejection: _Plain(
+        "rejection",
+        (
+            _Column("id"),
+            _path("scope"),
+            *map(_Column, ("key", "actor")),
+            _time("at"),
+            *map(_Column, ("reason", "undo", "salt")),
+            _json("digests", msgspec.json.Decoder(tuple[str, ...]).decode),
+            _json("messages", msgspec.json.Decoder(tuple[str, ...]).decode),
+        ),
+        "put_rejection",
+        get="get_rejection",
+        list="list_rejections",
+        remove="remove_rejection",
     ),
     Session: _Plain(
         "session",
@@ -329,6 +347,10 @@ class Rows(ABC):
         if kind is Session:
             ranges = scopes_under(below.path if below else "")
             rows = sorted(row for each in ranges for row in self._all(statement, tenant, *each))
+        elif kind is StoredRejection:
+            ranges = scopes_under(below.path if below else "")
+            found = [row for each in ranges for row in self._all(statement, tenant, *each)]
+            rows = [row[1:] for row in sorted(found, key=itemgetter(0))]
         elif kind is Approval:
             rows = self._all(statement, tenant, after, _row_limit(limit))
         else:
@@ -339,7 +361,7 @@ class Rows(ABC):
         """Keep a row."""
         kind = type(row)
         plain = _PLAIN[kind]
-        tenant = row.scope.tenant if isinstance(row, Session | Replay | Erasure) else row.tenant
+        tenant = row.scope.tenant if isinstance(row, Session | Replay | Erasure | StoredRejection) else row.tenant
         if isinstance(row, Session) and row.owner is not None and row.owner.tenant != tenant:
             raise InvalidScope(
                 f"`{row.scope}` of tenant `{tenant}` cannot belong to tenant `{row.owner.tenant}`",
@@ -517,7 +539,7 @@ class Rows(ABC):
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         """Keep the state of the tenant's rules."""
         self._tenants[tenant] = (state, *self._tenant(tenant)[1:])
-        self._run("set_tenant_state", tenant, state.revision, state.epoch)
+        self._run("set_tenant_state", tenant, state.revision, state.epoch, state.rejected)
 
     def add_usage(self, tenant: str, actor: str, window: Window, writes: int, bytes: int) -> None:
         """Count against an actor's window."""
@@ -673,10 +695,10 @@ class Rows(ABC):
     def _tenant(self, tenant: str) -> tuple[TenantState, int, str]:
         known = self._tenants.get(tenant)
         if known is None:
-            revision, epoch, length, head = self._row("get_tenant", tenant) or (0, 0, 0, "")
+            revision, epoch, rejected, length, head = self._row("get_tenant", tenant) or (0, 0, 0, 0, "")
             if len(self._tenants) >= _CACHE_SIZE:
                 self._tenants.clear()
-            known = self._tenants[tenant] = (TenantState(revision, epoch), length, head)
+            known = self._tenants[tenant] = (TenantState(revision, epoch, rejected), length, head)
         return known
 
     def _in_ranges(

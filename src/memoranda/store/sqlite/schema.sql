@@ -57,7 +57,7 @@ CREATE TABLE tenants (
     revision INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     length INTEGER NOT NULL,
-    head TEXT NOT NULL,
+    head TEXT NOT NULL, rejected INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant)
 ) STRICT, WITHOUT ROWID;
 
@@ -103,6 +103,25 @@ CREATE TABLE approvals (
 ) STRICT;
 
 CREATE INDEX approvals_by_scope ON approvals (tenant, scope);
+
+-- Values that may not come back: hashes of what they say, made with a salt, and the messages that say it.
+CREATE TABLE rejections (
+    place INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT,
+    actor TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    undo TEXT,
+    salt BLOB NOT NULL,
+    digests BLOB NOT NULL,
+    messages BLOB NOT NULL,
+    UNIQUE (tenant, id)
+) STRICT;
+
+CREATE INDEX rejections_by_scope ON rejections (tenant, scope);
 
 -- Scopes that end, and their owners.
 CREATE TABLE sessions (

@@ -16,6 +16,7 @@ from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Calibration, Collection
 from memoranda.model.policy import Grant
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
@@ -189,6 +190,7 @@ def _tenant(rows: Reader, tenant: str) -> dict[str, Any]:
         "definitions": rows.scan(Definition, tenant),
         "grants": rows.scan(Grant, tenant),
         "approvals": rows.scan(Approval, tenant),
+        "rejections": rows.scan(StoredRejection, tenant),
         "events": events,
     }
 

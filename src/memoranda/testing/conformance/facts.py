@@ -1014,6 +1014,7 @@ class ErasurePromises:
             "entries": 0,
             "idempotency_keys": 2,
             "approvals": 0,
+            "rejections": 0,
             "ledger_texts": 0,
             "content_keys": 2,
             "sessions": 0,

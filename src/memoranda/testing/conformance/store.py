@@ -24,6 +24,7 @@ from memoranda.testing.conformance.learning import ContextPromises, LearnPromise
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
 from memoranda.testing.conformance.recall import EntryRulePromises, RecallPromises
+from memoranda.testing.conformance.rejections import RejectionPromises
 from memoranda.testing.conformance.requests import (
     AtOncePromises,
     BatchPromises,
@@ -73,6 +74,7 @@ class StoreConformance(
     OriginPromises,
     AuthorityPromises,
     GuardPromises,
+    RejectionPromises,
     ConformanceBase,
 ):
     """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

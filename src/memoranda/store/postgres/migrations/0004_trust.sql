@@ -41,3 +41,79 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- Rejections. Values that may not come back: hashes of what they say, made with a salt, and the messages that say it.
+CREATE TABLE memoranda.rejections (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    place BIGINT GENERATED ALWAYS AS IDENTITY,
+    scope TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C",
+    actor TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    reason TEXT COLLATE "C" NOT NULL,
+    undo TEXT COLLATE "C",
+    salt BYTEA NOT NULL,
+    digests BYTEA NOT NULL,
+    messages BYTEA NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX rejections_by_scope ON memoranda.rejections (tenant COLLATE "POSIX", scope);
+
+ALTER TABLE memoranda.rejections ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenants ON memoranda.rejections USING (tenant = ANY (ARRAY(SELECT tenant FROM memoranda.roles)));
+
+CREATE FUNCTION memoranda.remove_rejections(tenant TEXT, chosen TID[]) RETURNS BIGINT
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $remove$
+            DECLARE
+                removed BIGINT;
+            BEGIN
+                PERFORM memoranda.check_tenant($1);
+                DELETE FROM memoranda.rejections AS held WHERE held.ctid = ANY ($2) AND held.tenant || '' = $1;
+                GET DIAGNOSTICS removed = ROW_COUNT;
+                RETURN removed;
+            END
+            $remove$;
+REVOKE ALL ON FUNCTION memoranda.remove_rejections FROM PUBLIC;
+
+ALTER TABLE memoranda.tenants ADD COLUMN rejected BIGINT NOT NULL DEFAULT 0;
+
+-- Roles get the rights to rejections that they have to approvals, and to the new column those that they have to `epoch`.
+DO $$
+DECLARE
+    held RECORD;
+BEGIN
+    FOR held IN
+        SELECT DISTINCT privilege_type AS privilege,
+            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
+        FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
+        WHERE oid = 'memoranda.approvals'::regclass AND grantee <> relowner AND privilege_type IN ('SELECT', 'INSERT')
+    LOOP
+        EXECUTE format('GRANT %s ON memoranda.rejections TO %s', held.privilege, held.grantee);
+    END LOOP;
+    FOR held IN
+        SELECT DISTINCT relname AS name,
+            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
+        FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid CROSS JOIN LATERAL aclexplode(attacl)
+        WHERE relnamespace = 'memoranda'::regnamespace AND privilege_type = 'UPDATE'
+          AND (relname, attname) IN (('approvals', 'door'), ('tenants', 'epoch'))
+    LOOP
+        IF held.name = 'tenants' THEN
+            EXECUTE format('GRANT UPDATE (rejected) ON memoranda.tenants TO %s', held.grantee);
+        ELSE
+            EXECUTE format(
+                'GRANT UPDATE (place, scope, key, actor, at, reason, undo, salt, digests, messages) '
+                'ON memoranda.rejections TO %s', held.grantee
+            );
+        END IF;
+    END LOOP;
+    FOR held IN
+        SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
+        FROM pg_proc CROSS JOIN LATERAL aclexplode(proacl)
+        WHERE oid = 'memoranda.remove_approvals'::regproc AND grantee <> proowner AND privilege_type = 'EXECUTE'
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.remove_rejections TO %s', held.grantee);
+    END LOOP;
+END
+$$;

@@ -53,3 +53,24 @@ ALTER TABLE approvals ADD COLUMN kind TEXT NOT NULL DEFAULT 'user';
 ALTER TABLE approvals ADD COLUMN trust INTEGER NOT NULL DEFAULT 3;
 ALTER TABLE approvals ADD COLUMN cause TEXT NOT NULL DEFAULT 'policy';
 ALTER TABLE approvals ADD COLUMN findings BLOB NOT NULL DEFAULT x'5B5D';
+
+-- Rejections. Values that may not come back: hashes of what they say, made with a salt, and the messages that say it.
+CREATE TABLE rejections (
+    place INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT,
+    actor TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    undo TEXT,
+    salt BLOB NOT NULL,
+    digests BLOB NOT NULL,
+    messages BLOB NOT NULL,
+    UNIQUE (tenant, id)
+) STRICT;
+
+CREATE INDEX rejections_by_scope ON rejections (tenant, scope);
+
+ALTER TABLE tenants ADD COLUMN rejected INTEGER NOT NULL DEFAULT 0;
