@@ -186,7 +186,9 @@ def _counts(done: Forgotten) -> list[tuple[int, str]]:
     return [(number, one if number == 1 else many) for number, one, many in kinds if number]
 
 
-@command(app, "reject", scoped=True, writes=True, example='memoranda reject "Lives in Porto" --reason "she moved" --user ada')
+@command(
+    app, "reject", scoped=True, writes=True, example='memoranda reject "Lives in Porto" --reason "she moved" --user ada'
+)
 def reject(
     desk: Desk,
     value: Annotated[str, argument("VALUE", "A ref, or a text; with --key any value, as JSON with --as-json.")],
