@@ -308,6 +308,8 @@ class Remembered(Result, frozen=True, kw_only=True):
     """What `undo` takes to bring back the entry that it superseded."""
     held: str | None = None
     """What waits for a decision: the write is not visible until that is approved. Then `id` is empty."""
+    findings: tuple[str, ...] = ()
+    """What was found in it and redacted or let through, by kind and rule."""
     parts: int = 1
     """Number of entries that a long text was stored in; `id` is that of the first."""
 
@@ -328,6 +330,8 @@ class Superseded(msgspec.Struct, frozen=True, kw_only=True):
     """The collection of an entry."""
     namespace: str = ""
     expires_at: datetime | None = None
+    findings: tuple[str, ...] = ()
+    """What was found in it and redacted or let through, by kind and rule."""
     undo: str
     """What `undo` takes to bring that back."""
 

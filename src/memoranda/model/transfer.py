@@ -84,5 +84,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """Entries that were written; existing, erased and ended ones are not counted."""
     refused: int = 0
     """Lines that only the runtime writes: runs, sessions of agents, and the texts of programs."""
+    held: tuple[str, ...] = ()
+    """Lines that wait for a decision."""
+    findings: tuple[str, ...] = ()
+    """What was found and redacted or let through, by kind and rule."""
     refusals: tuple[ImportRefusal, ...] = ()
     """Which lines were refused and why, the first 100 of them."""

@@ -53,3 +53,17 @@ ALTER TABLE approvals ADD COLUMN kind TEXT NOT NULL DEFAULT 'user';
 ALTER TABLE approvals ADD COLUMN trust INTEGER NOT NULL DEFAULT 3;
 ALTER TABLE approvals ADD COLUMN cause TEXT NOT NULL DEFAULT 'policy';
 ALTER TABLE approvals ADD COLUMN findings BLOB NOT NULL DEFAULT x'5B5D';
+
+-- What the guard does about what origins write, where that is not the default.
+CREATE TABLE guards (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    instructions TEXT,
+    secrets TEXT,
+    payment TEXT,
+    codes TEXT,
+    protected TEXT,
+    largest INTEGER,
+    PRIMARY KEY (tenant, scope, origin)
+) STRICT, WITHOUT ROWID;
