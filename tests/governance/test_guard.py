@@ -179,8 +179,23 @@ def test_g53_keys_of_what_an_agent_is_are_protected(key: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("city", "recipe.baking_instructions", "delivery_instructions", "social_security_number", "solar_system"),
-        *("operating_system", "prompt_payment", "wash_instructions.wool", "personal.name", "policyholder"),
+        *(
+            "city",
+            "recipe.instructions",
+            "notes.security",
+            "ticket.system",
+            "delivery_instructions",
+            "social_security_number",
+            "solar_system",
+        ),
+        *(
+            "ticket.system",
+            "operating_system",
+            "prompt_payment",
+            "wash_instructions.wool",
+            "personal.name",
+            "policyholder",
+        ),
     ],
 )
 def test_keys_of_other_things_are_not_protected(key: str) -> None:

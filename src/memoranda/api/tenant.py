@@ -943,7 +943,7 @@ class Guard(TenantHandle):
 
         An action is `allow`, `warn` (store it and say so), `redact`, `hold` (for review) or `refuse`. `protected` is
         about keys, blocks and records that say who an agent is and what it may do. Values above `largest` bytes are
-        refused; 0 is no limit. What is not given stays as it was; of several scopes, the nearest counts.
+        refused; with 0, values of any size are stored. What is not given stays as it was; the nearest scope counts.
         """
         actions: dict[str, object] = {
             "instructions": instructions,

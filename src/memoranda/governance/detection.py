@@ -37,6 +37,8 @@ _QUOTED = 0.3
 """What is left of the weight of a quotation in a text about attacks, books or code."""
 _MEMORY = 1 << 26
 """Bytes that RE2 may use for the states of a set; it starts anew when they are full."""
+_REPEATS = 4
+"""How often all of a text is read again, at most, for matches within what a rule rejected."""
 _MOST_RUNS = 50
 """Encoded parts of a text that are decoded."""
 _MOST_SPANS = 20
@@ -317,6 +319,7 @@ def _find_values(text: str, name: str) -> list[_Found]:
 
 def _spans(detector: _Detector, text: str, data: bytes) -> Iterator[tuple[int, int]]:
     position = 0
+    patience = _REPEATS * len(data)
     while match := detector.pattern.search(data, position):
         start, end = match.span(match.lastindex or 0)
         within = detector.check(text[start:end], match)
@@ -324,7 +327,9 @@ def _spans(detector: _Detector, text: str, data: bytes) -> Iterator[tuple[int, i
             before = data[max(0, match.start() - 40) : start]
             within = None if detector.unless.search(before) else within
         if within is None:
-            position = start + 1
+            # What is rejected may hide another match, but a long run of them must not be read again and again.
+            patience -= end - match.start()
+            position = start + 1 if patience > 0 else max(end, start + 1)
         else:
             yield start + within[0], start + within[1]
             position = max(start + within[1], start + 1)

@@ -627,7 +627,7 @@ def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: C
     return decide(policies, effect, tuple(dict.fromkeys(touches(rows, effect, call))))
 
 
-class _Unexamined(Exception):  # a signal to the gate itself, which nobody else sees
+class _Unexamined(Exception):  # a signal to the gate itself, which no caller sees
     """A tenant wants users' writes to be looked through, and this one was not."""
 
 

@@ -59,8 +59,8 @@ _ALONE = frozenset(
 _AGENT = frozenset(
     {"agent", "agents", "ai", "assistant", "bot", "chatbot", "llm", "model", "system", "developer", "user", "identity"}
 )
-"""Words in the keys of what says who an agent is and what it may do: those that always say it, those that say it as a
-whole segment or beside a word for an agent, and these words. A recipe has `baking_instructions`, too."""
+"""Words in the keys of what says who an agent is and what it may do: those that always say it, those that say it as the
+first segment or after a word for an agent, and these words. A recipe has instructions, too."""
 _JOINTS = re.compile(r"[^\w.]+|_+|(?<=[a-z])(?=[A-Z])")
 _SHORT = 16
 """Characters of a name below which nothing can be hidden in it."""
@@ -86,6 +86,8 @@ class Examined(msgspec.Struct, frozen=True):
     """What was found, and stored or redacted."""
     refused: tuple[str, ...] = ()
     """Why parts were left out."""
+    warns: bool = False
+    """Whether something that was found is stored as it is."""
 
     @property
     def suspicions(self) -> tuple[str, ...]:
@@ -101,6 +103,7 @@ class _Fate:
         self._capability = capability
         self.held: list[str] = []
         self.findings: list[str] = []
+        self.warns = False
         self.origin: Origin | None = None
 
     def examine(self, value: Any, scope: Scope, origin: Origin, name: str = "") -> Any:
@@ -177,6 +180,7 @@ class _Fate:
                 self.hold(finding, origin)
             else:
                 self.findings.append(finding)
+                self.warns = self.warns or action == "warn"
             if action == "redact":
                 private.append(one)
         return redact(value, private) if private else value
@@ -199,6 +203,7 @@ class _Fate:
                 self.hold("protected: key", origin)
             else:
                 self.findings.append("protected: key")
+                self.warns = True
 
     def _of(self, origin: Origin, scope: Scope) -> GuardPolicy:
         return self._policy(guarded_kind(origin), scope)
@@ -240,7 +245,7 @@ def examine(effect: Effect, origin: Origin, authority: Trust, book: GuardBook, *
     if not effect.parts:
         findings = _unique(whole.findings)
         if not whole.held:
-            return Examined(changed, changed, findings=findings)
+            return Examined(changed, changed, findings=findings, warns=whole.warns)
         part = Part(changed, whole.origin or origin, _unique(whole.held))
         return Examined(changed, None, (part,), findings)
     return _examine_parts(effect, changed, whole, origin, book)
@@ -270,12 +275,13 @@ def _examine_parts(effect: Effect, shell: Effect, whole: _Fate, origin: Origin, 
                     fates.append(fate)
             kept[field].append(new)
             whole.findings += fate.findings
+            whole.warns = whole.warns or fate.warns
     full = msgspec.structs.replace(shell, **{field: tuple(items) for field, items in kept.items()})
     if whole.held:
         part = Part(full, whole.origin or origin, _unique(whole.held))
         return Examined(full, None, (part,), _unique(whole.findings))
     if not state:
-        return Examined(full, full, findings=_unique(whole.findings))
+        return Examined(full, full, findings=_unique(whole.findings), warns=whole.warns)
     rest, held = full.divided(lambda item: state.get(id(item), "kept"), refused)
     if held is None:
         return Examined(full, rest, (), _unique(whole.findings), tuple(reason for _, reason in refused))
@@ -298,16 +304,15 @@ def is_protected(key: str) -> bool:
     >>> is_protected("agent.system_prompt"), is_protected("userRole"), is_protected("baking_instructions")
     (True, True, False)
     """
-    before: set[str] = set()
-    for segment in key.split("."):
-        words = [word.lower() for word in _JOINTS.split(segment) if word]
-        found = set(words)
-        if not _ALWAYS.isdisjoint(found):
+    agent = False
+    for place, segment in enumerate(key.split(".")):
+        words = {word.lower() for word in _JOINTS.split(segment) if word}
+        if not _ALWAYS.isdisjoint(words):
             return True
-        weak = found & _ALONE
-        if weak and (found <= _ALONE or not (found - weak).isdisjoint(_AGENT) or not before.isdisjoint(_AGENT)):
+        weak = words & _ALONE
+        agent = agent or not (words - weak).isdisjoint(_AGENT)
+        if weak and (agent or (place == 0 and words == weak)):
             return True
-        before = found
     return False
 
 
@@ -338,11 +343,10 @@ def written_keys(effect: Effect) -> Iterator[tuple[Scope, str]]:
 
 
 def warn(effect: Effect, origin: Origin, examined: Examined) -> None:
-    """Log what was found in a write, by kind and rule."""
-    if examined.findings or examined.refused:
-        _log.warning(
-            "%s of %s in %s: %s", effect.name, origin.actor, effect.scope, ", ".join(examined.findings) or "left out"
-        )
+    """Log what was found in a write that is stored all the same, by kind and rule."""
+    if examined.warns:
+        found = ", ".join(examined.findings)
+        _log.warning("%s of `%s` in `%s`: %s", effect.name, origin.actor, effect.scope, found)
 
 
 # --- the rules of a tenant

@@ -171,7 +171,7 @@ class QuarantinePromises:
         assert ORDER not in str([recall_contents(ada, "invoice billing"), ada.list(), ada.blocks.get("archival")])
         [held] = memory.quarantine.list()
         assert held.findings
-        # The same from a user is nobody's business.
+        # A user may write it.
         attack(ada)
 
     @pytest.mark.parametrize("attack", QUIET_ATTACKS)
