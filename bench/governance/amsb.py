@@ -7,7 +7,7 @@ too, or name the folder of its package. From the root of the repository:
 
 Its source classes become the origins that a program of ours would write with:
 
-- `external_tool`: a page or somebody else's tool, `tool_external`
+- `external_tool`: a page or a foreign tool, `tool_external`
 - `user_input`: what a person typed, `user`
 - `agent_authored`: what a model wrote by itself, `assistant`
 - `system`: a service of the operator, `tool_internal`; the suite has no attack from there, and a program that writes as
@@ -28,9 +28,10 @@ from typing import Any
 
 import memoranda
 from memoranda import Denied, Held, LimitExceeded, Policy
+from memoranda.model.trust import OriginKind
 
 WRITER = Policy.of(allow=("memory.read", "memory.write"))
-ORIGINS = {
+ORIGINS: dict[str, OriginKind] = {
     "external_tool": "tool_external",
     "user_input": "user",
     "agent_authored": "assistant",

@@ -52,6 +52,18 @@ def test_g52_hardly_any_harmless_text_is_suspected(part: str) -> None:
     assert len(suspected) <= 0.02 * len(lines), suspected
 
 
+def test_g52_secrets_payment_data_and_codes_are_found_and_redacted() -> None:
+    lines = (CORPORA / "secrets.txt").read_text(encoding="utf-8").splitlines()
+    texts = [line.split(" ", 1)[1].replace("\\n", "\n") for line in lines]
+    missed = [text for text in texts if not find_in(text, instructions=False)]
+    assert len(texts) >= 40
+    assert len(missed) <= 0.05 * len(texts), missed
+    for text in texts:
+        redacted = redact(text, find_in(text, instructions=False))
+        assert redacted != text or text in missed
+        assert not find_in(redacted, instructions=False)
+
+
 @pytest.mark.parametrize("language", ["en", "de", "es", "fr"])
 def test_each_language_of_the_rules_is_in_both_corpora(language: str) -> None:
     for name in ("attacks", "benign"):

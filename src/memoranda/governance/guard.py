@@ -9,7 +9,6 @@ effect is looked through without a line here, because its fields are found by th
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, cast
@@ -37,8 +36,6 @@ from memoranda.model.scope import Scope
 from memoranda.model.trust import ORIGIN_KINDS, RANK_OF, TRUST_OF, Origin, OriginKind, Trust, check_origin, is_at_least
 from memoranda.model.value import decode, encode
 from memoranda.store.base import Reader, Transaction
-
-_log = logging.getLogger("memoranda.guard")
 
 _SUBJECT_OF: dict[DetectionKind, Subject] = {
     "instruction": "instructions",
@@ -345,8 +342,12 @@ def written_keys(effect: Effect) -> Iterator[tuple[Scope, str]]:
 def warn(effect: Effect, origin: Origin, examined: Examined) -> None:
     """Log what was found in a write that is stored all the same, by kind and rule."""
     if examined.warns:
+        import logging  # which is not loaded where nothing is to be logged
+
         found = ", ".join(examined.findings)
-        _log.warning("%s of `%s` in `%s`: %s", effect.name, origin.actor, effect.scope, found)
+        logging.getLogger("memoranda.guard").warning(
+            "%s of `%s` in `%s`: %s", effect.name, origin.actor, effect.scope, found
+        )
 
 
 # --- the rules of a tenant
@@ -406,19 +407,20 @@ def guard_change(
     """Return the effect of a change of rules, or raise UsageError for what it cannot be."""
     if isinstance(origins, str):
         origins = (origins,)
-    kinds: list[OriginKind] = []
+    kinds: dict[OriginKind, None] = {}
     for one in cast("Iterable[object]", origins):
-        kind = check_origin(one)
-        kinds += [] if kind in kinds else [kind]
+        kinds[check_origin(one)] = None
     if not kinds:
         raise UsageError(
             "no kind of origin is named", hint=f"Pass one or more of {', '.join(ORIGIN_KINDS)}", path="origins"
         )
-    said = {name: action for name in SUBJECTS if (action := check_action(name, actions.get(name))) is not None}
+    said: dict[Subject, Action] = {}
+    for name in SUBJECTS:
+        action = check_action(name, actions.get(name))
+        if action is not None:
+            said[name] = action
     if largest is not None:
         check_count("number of bytes", largest, least=0)
     if not said and largest is None and not reset:
         raise UsageError("nothing is said about these origins", hint=f"Pass one of {', '.join(SUBJECTS)}, largest")
-    return SetGuard(
-        scope=scope, origins=tuple(kinds), actions=dict(said), largest=cast("int | None", largest), reset=reset
-    )
+    return SetGuard(scope=scope, origins=tuple(kinds), actions=said, largest=cast("int | None", largest), reset=reset)
