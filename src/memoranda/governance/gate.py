@@ -402,27 +402,35 @@ class Gate:
         raise Conflict("what the write depends on changed again and again", hint="Try again in a moment")
 
     def _examine(self, effect: Effect, caller: Caller) -> Examined:
-        """Return what the guard makes of an effect; raise why it is refused, which is recorded."""
-        call = self._call(caller, effect.scope.tenant)
-        book = self._store.read(lambda rows: self._guard_book(rows, effect.scope.tenant), snapshot=False)
+        """Return what the guard makes of an effect; raise why it is refused, which is recorded.
+
+        It goes by the rules that are known here: the transaction compares them with those of the tenant.
+        """
+        tenant, call = effect.scope.tenant, self._call(caller, effect.scope.tenant)
+        known = self._guards.get(tenant)
+        book = known[1] if known is not None else self._store.read(lambda rows: self._guard_book(rows, tenant))
         try:
             examined = examine(effect, call.origin, caller.authority, book, is_owner=caller.tenant is None)
         except Refused as refusal:
             reason = refusal.message
 
-            def refuse(rows: Transaction) -> Refused | None:
+            def refuse(rows: Transaction) -> tuple[bool, Refused | None]:
                 verdict = _decide_in(rows, self._policies(rows, effect, caller), effect, call)
                 if verdict.level == "deny":
-                    return self._refuse(rows, effect, caller, verdict)
-                self._record_refusal(rows, effect, call, reason)
-                return None
+                    return True, self._refuse(rows, effect, caller, verdict)
+                is_current = self._guard_book(rows, tenant) is book
+                if is_current:
+                    self._record_refusal(rows, effect, call, reason)
+                return is_current, None
 
-            denied = self._store.transact(refuse)
+            is_current, denied = self._store.transact(refuse)
             if denied is not None:
                 raise denied from None
-            raise
-        warn(effect, call.origin, examined)
-        return examined
+            if is_current:
+                raise
+        else:
+            return examined
+        return self._examine(effect, caller)
 
     def _guard_book(self, rows: Reader, tenant: str) -> GuardBook:
         """Return the rules of the guard, which are read again when the rules of the tenant changed."""
@@ -507,6 +515,8 @@ class Gate:
         result = self._store.transact(work, wait=not caller.at_once)
         if isinstance(result, Refused):
             raise result
+        if examined is not None:
+            warn(effect, call.origin, examined)
         return result if verb.after_commit is None else verb.after_commit(self._store, effect, result)
 
     def _closed(
@@ -518,6 +528,8 @@ class Gate:
             if book.has("user"):
                 raise _Unexamined
             return None
+        if examined.book is not book:
+            raise _Unexamined
         if verb.touches is None:
             return None
         try:
@@ -628,7 +640,7 @@ def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: C
 
 
 class _Unexamined(Exception):  # a signal to the gate itself, which no caller sees
-    """A tenant wants users' writes to be looked through, and this one was not."""
+    """A write was not looked through by the rules that the tenant has now."""
 
 
 def _places(effect: Effect, demands: Iterable[Demand]) -> Iterator[tuple[Scope, str]]:

@@ -74,6 +74,8 @@ class Part(msgspec.Struct, frozen=True):
 class Examined(msgspec.Struct, frozen=True):
     """What the guard makes of an effect."""
 
+    book: GuardBook
+    """The rules that it goes by."""
     effect: Effect
     """The effect, without what was redacted or refused."""
     rest: Effect | None
@@ -233,7 +235,7 @@ def examine(effect: Effect, origin: Origin, authority: Trust, book: GuardBook, *
         origin = _lower(origin, passed_on)
     policy = book.policy(guarded_kind(origin), effect.scope)
     if policy.is_open and not effect.parts and not book.has(guarded_kind(origin)):
-        return Examined(effect, effect)
+        return Examined(book, effect, effect)
     whole = _Fate(book.policy, effect.capability)
     shell = msgspec.structs.replace(effect, **dict.fromkeys(effect.parts, ()))
     changed = whole.examine(shell, effect.scope, origin)
@@ -242,9 +244,9 @@ def examine(effect: Effect, origin: Origin, authority: Trust, book: GuardBook, *
     if not effect.parts:
         findings = _unique(whole.findings)
         if not whole.held:
-            return Examined(changed, changed, findings=findings, warns=whole.warns)
+            return Examined(book, changed, changed, findings=findings, warns=whole.warns)
         part = Part(changed, whole.origin or origin, _unique(whole.held))
-        return Examined(changed, None, (part,), findings)
+        return Examined(book, changed, None, (part,), findings)
     return _examine_parts(effect, changed, whole, origin, book)
 
 
@@ -276,15 +278,15 @@ def _examine_parts(effect: Effect, shell: Effect, whole: _Fate, origin: Origin, 
     full = msgspec.structs.replace(shell, **{field: tuple(items) for field, items in kept.items()})
     if whole.held:
         part = Part(full, whole.origin or origin, _unique(whole.held))
-        return Examined(full, None, (part,), _unique(whole.findings))
+        return Examined(book, full, None, (part,), _unique(whole.findings))
     if not state:
-        return Examined(full, full, findings=_unique(whole.findings), warns=whole.warns)
+        return Examined(book, full, full, findings=_unique(whole.findings), warns=whole.warns)
     rest, held = full.divided(lambda item: state.get(id(item), "kept"), refused)
     if held is None:
-        return Examined(full, rest, (), _unique(whole.findings), tuple(reason for _, reason in refused))
+        return Examined(book, full, rest, (), _unique(whole.findings), tuple(reason for _, reason in refused))
     least = min((fate.origin or origin for fate in fates), key=lambda one: RANK_OF[one.trust])
     part = Part(held, least, _unique([finding for fate in fates for finding in fate.held]))
-    return Examined(full, rest, (part,), _unique(whole.findings), tuple(reason for _, reason in refused))
+    return Examined(book, full, rest, (part,), _unique(whole.findings), tuple(reason for _, reason in refused))
 
 
 def _lower(origin: Origin, kind: OriginKind) -> Origin:
@@ -345,9 +347,8 @@ def warn(effect: Effect, origin: Origin, examined: Examined) -> None:
         import logging  # which is not loaded where nothing is to be logged
 
         found = ", ".join(examined.findings)
-        logging.getLogger("memoranda.guard").warning(
-            "%s of `%s` in `%s`: %s", effect.name, origin.actor, effect.scope, found
-        )
+        log = logging.getLogger("memoranda.guard")
+        log.warning("%s of `%s` in `%s`: %s", effect.name, origin.actor, effect.scope, found)
 
 
 # --- the rules of a tenant
