@@ -217,7 +217,9 @@ def _place(value: msgspec.Struct, scope: Scope) -> Scope:
     own = getattr(value, "scope", None)
     if isinstance(own, Scope):
         return own
-    return Scope(scope.tenant, own) if isinstance(own, str) else scope
+    if isinstance(own, str) and (":" in own or not own):  # of a definition, it is a kind of scope
+        return Scope(scope.tenant, own)
+    return scope
 
 
 def _origin(value: msgspec.Struct, origin: Origin) -> Origin:
