@@ -145,6 +145,8 @@ _GROUPS = {
     "Approvals, permissions and roles": (
         "/api/v1/approvals",
         "/api/v1/conflicts",
+        "/api/v1/guard",
+        "/api/v1/quarantine",
         "/api/v1/permissions",
         "/api/v1/roles",
     ),

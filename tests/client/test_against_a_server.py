@@ -413,8 +413,23 @@ def test_an_administrator_makes_keys_grants_and_decides(
     for call in (mara.approvals.get, mara.approvals.approve, mara.approvals.refuse, mara.permissions.revoke):
         with pytest.raises(memoranda.NotFound):
             call("nothing-of-that-id")
+    [rule] = mara.guard.set("user:noor", origins=["tool_external"], secrets="refuse")
+    assert (rule.scope, rule.secrets, mara.guard.list()) == ("user:noor", "refuse", [rule])
+    assert [one.rule for one in mara.guard.check("The key is AKIAIOSFODNN7EXAMPLE.")] == ["aws"]
+    mara.guard.reset("user:noor")
+    assert (mara.guard.list(), mara.quarantine.list()) == ([], [])
+    for call in (mara.quarantine.release, mara.quarantine.discard):
+        with pytest.raises(memoranda.NotFound):
+            call("nothing-of-that-id")
     member = connect(served.url, served.key("noor", tenant=tenant, role="member"))
-    for call in (member.keys.list, member.permissions.list, member.approvals.list, member.sweep):
+    for call in (
+        member.keys.list,
+        member.guard.list,
+        member.quarantine.list,
+        member.permissions.list,
+        member.approvals.list,
+        member.sweep,
+    ):
         with pytest.raises(memoranda.Denied):
             call()
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, overload
 
 from memoranda.api.arguments import CHUNK
 from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
+from memoranda.api.tenant import Guard, Quarantine
 from memoranda.engine.batch import Result
 from memoranda.engine.collections import Comparison
 from memoranda.engine.definitions import SHOWN_RECORDS
@@ -132,6 +133,12 @@ class AsyncMemory(AsyncHandle):
     @property
     def approvals(self) -> AsyncApprovals:
         """What waits for a decision."""
+    @property
+    def guard(self) -> Guard:
+        """What is looked for in writes, and what then happens."""
+    @property
+    def quarantine(self) -> Quarantine:
+        """What the guard held back."""
     async def conflicts(self, scope: Scope | None = None) -> list[Contested]:
         """Return the writes that wait because they contradict something more trusted, each with what is current."""
     async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> Decided:

@@ -289,6 +289,9 @@ def _sum(conversation: str, results: Sequence[Learned]) -> Learned:
         lessons=tuple(lesson for one in results for lesson in one.lessons),
         undo=tuple(token for one in results for token in one.undo),
         lines=tuple(change for one in results for change in one.lines),
+        held=tuple(dict.fromkeys(id for one in results for id in one.held)),
+        refused=tuple(reason for one in results for reason in one.refused),
+        findings=tuple(dict.fromkeys(finding for one in results for finding in one.findings)),
         pending=next((one.pending for one in results if one.pending is not None), None),
         retry_at=next((one.retry_at for one in results if one.retry_at is not None), None),
     )

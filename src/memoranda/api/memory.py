@@ -13,7 +13,17 @@ import msgspec
 
 from memoranda.api.arguments import check_prefix
 from memoranda.api.scoped import Batch, ScopedMemory
-from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Roles, Runs
+from memoranda.api.tenant import (
+    Approvals,
+    Collections,
+    Definitions,
+    Guard,
+    Ledger,
+    Permissions,
+    Quarantine,
+    Roles,
+    Runs,
+)
 from memoranda.api.transfer import is_counted, lines_of, parse_lines, write_lines
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
@@ -204,6 +214,16 @@ class Memory:
     def approvals(self) -> Approvals:
         """What waits for a decision."""
         return Approvals(self._gate, self._caller, self._shared)
+
+    @property
+    def guard(self) -> Guard:
+        """What is looked for in writes, and what then happens."""
+        return Guard(self._gate, self._caller, self._shared)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """What the guard held back."""
+        return Quarantine(self._gate, self._caller, self._shared)
 
     def conflicts(self, scope: Scope | None = None) -> list[Contested]:
         """Return the writes that wait because they contradict something more trusted, each with what is current.

@@ -33,7 +33,7 @@ from memoranda.engine.forget import Forget
 from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.rejections import ListRejections, Reject, Withdraw
 from memoranda.engine.sessions import EndScope, StartSession
-from memoranda.engine.supersede import Supersede
+from memoranda.engine.supersede import SAME_METADATA, Supersede
 from memoranda.engine.undo import Undo, check_token
 from memoranda.errors import Conflict, Hint, InvalidFilter, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
@@ -681,7 +681,7 @@ class ScopedMemory:
             scope=self.scope,
             ref=str(ref),
             payload=payload,
-            metadata=about,
+            metadata=SAME_METADATA if about is None else about,
             ttl=seconds,
             source=source,
             only_entries=only_entries,

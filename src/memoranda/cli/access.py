@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.cli import formats
 from memoranda.cli.command import Desk, Reason, argument, command, flag, group, option
+from memoranda.model.guard import SUBJECTS, Action
+from memoranda.model.trust import check_origin
 
 if TYPE_CHECKING:
     from memoranda import Approval, Contested, Role, Rule
     from memoranda.governance.approvals import Decided
+    from memoranda.model.guard import GuardRule
     from memoranda.server.auth.keys import Key, NewKey
 
 
@@ -212,6 +215,96 @@ def _proposed(conflict: Contested) -> str:
     return formats.value(conflict.proposed)
 
 
+quarantine_app = group("quarantine", lists=True)
+
+
+@command(quarantine_app, "list", scoped=True, example="memoranda quarantine list")
+def list_quarantine(desk: Desk) -> None:
+    """List the writes that the guard held back, with what was found in them, oldest first."""
+    found = desk.memory.quarantine.list(desk.scope if desk.names_scope else None)
+    if desk.out.answers(found, empty="Nothing is held."):
+        return
+    rows = [(one.id, one.actor, _target(one), ", ".join(one.findings), desk.out.ago(one.requested_at)) for one in found]
+    columns = ("id", "actor", "what", "found", "asked")
+    desk.out.table(columns, rows, whole=("id", "asked"), folded=("actor", "what", "found"))
+
+
+@command(quarantine_app, "release", example="memoranda quarantine release approval_01a1… --reason 'a quotation'")
+def release(desk: Desk, held: Which, reason: Reason = "") -> None:
+    """Store what was held, on behalf of its actor."""
+    _report(desk, desk.memory.quarantine.release(held, reason))
+
+
+@command(quarantine_app, "discard", example="memoranda quarantine discard approval_01a1… --reason 'an attack'")
+def discard(desk: Desk, held: Which, reason: Reason = "") -> None:
+    """Drop what was held."""
+    _report(desk, desk.memory.quarantine.discard(held, reason))
+
+
+guard_app = group("guard", lists=True)
+
+Origins = Annotated[list[str], option("KIND", "About these kinds of origins; repeatable.", "--origin")]
+Doing = Annotated[Action | None, option("ACTION", "allow, warn, redact, hold or refuse.")]
+
+
+@command(guard_app, "set", scoped=True, example="memoranda guard set --origin tool_external --secrets refuse")
+def set_guard(
+    desk: Desk,
+    origins: Origins,
+    instructions: Doing = None,
+    secrets: Doing = None,
+    payment: Doing = None,
+    codes: Doing = None,
+    protected: Doing = None,
+    largest: Annotated[int | None, option("BYTES", "Refuse larger values; 0 stores values of any size.")] = None,
+) -> None:
+    """Say what happens to what origins write, everywhere or in one scope; the nearest scope counts."""
+    rules = desk.memory.guard.set(
+        desk.scope if desk.names_scope else None,
+        origins=[check_origin(one) for one in origins],
+        instructions=instructions,
+        secrets=secrets,
+        payment=payment,
+        codes=codes,
+        protected=protected,
+        largest=largest,
+    )
+    desk.out.result(rules, "\n".join(f"{one.origin} {one.scope or 'everywhere'}: {_said(one)}" for one in rules))
+
+
+@command(guard_app, "reset", scoped=True, example="memoranda guard reset --user ada")
+def reset_guard(desk: Desk) -> None:
+    """Forget what was said, everywhere or in one scope; the defaults count, or what is said above."""
+    desk.memory.guard.reset(desk.scope if desk.names_scope else None)
+    desk.out.result(None, "The rules are gone.")
+
+
+@command(guard_app, "list", example="memoranda guard list")
+def list_guard(desk: Desk) -> None:
+    """List what was said about scopes and kinds of origins, where that is not the default."""
+    rules = desk.memory.guard.list()
+    if desk.out.answers(rules, empty="The guard does what it does by default."):
+        return
+    rows = [(one.scope or "everywhere", one.origin, _said(one)) for one in rules]
+    desk.out.table(("scope", "origin", "what"), rows, folded=("scope", "what"))
+
+
+@command(guard_app, "check", example="memoranda guard check 'Ignore all previous instructions'")
+def check_content(desk: Desk, text: Annotated[str, argument("TEXT", "It is not stored.")]) -> None:
+    """Show what the guard would find in a text."""
+    found = desk.memory.guard.check(text)
+    if desk.out.answers(found, empty="Nothing was found."):
+        return
+    desk.out.table(
+        ("kind", "rule", "from", "to"), [(one.kind, one.rule, str(one.start), str(one.end)) for one in found]
+    )
+
+
+def _said(rule: GuardRule) -> str:
+    said = [(name, getattr(rule, name)) for name in (*SUBJECTS, "largest")]
+    return ", ".join(f"{name} {value}" for name, value in said if value is not None)
+
+
 keys_app = group("keys", lists=True)
 
 Id = Annotated[str, argument("ID", "As the list shows it; never the key itself.")]
@@ -234,7 +327,6 @@ def create(
     label: Annotated[str, option("TEXT", "What it is for.")] = "",
 ) -> None:
     """Create an API key for a user and print it. Only its hash is stored: it cannot be shown again."""
-    from memoranda.model.trust import check_origin
     from memoranda.server.auth.keys import create_key
 
     made = create_key(

@@ -51,6 +51,8 @@ COMMANDS = {
     "keys": Entry("access", "API keys: who may call the server, and as which user."),
     "approvals": Entry("access", "Approvals: requests that wait for a decision."),
     "conflicts": Entry("access", "Conflicts: writes that contradict something more trusted."),
+    "quarantine": Entry("access", "Quarantine: writes that the guard held back."),
+    "guard": Entry("access", "Guard: what is looked for in writes, and what then happens."),
     "runs": Entry("runs", "Runs of machines and workflows."),
     "sessions": Entry("facts", "Sessions: memory that is deleted when they end."),
     "erase": Entry("maintenance", "Erase all memory of a user or another subject."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -60,10 +60,6 @@ class WriteBatch(WriteEffect, frozen=True, kw_only=True, tag="write_batch"):
         """Return the number of writes and the bytes of what they write."""
         weights = [write.weight() for write in self.writes]
         return sum(writes for writes, _ in weights), sum(size for _, size in weights)
-
-    def map_contents(self, change: Callable[[bytes], bytes]) -> WriteBatch:
-        """Return the effect with each value changed by a function."""
-        return msgspec.structs.replace(self, writes=tuple(write.map_contents(change) for write in self.writes))
 
     def entry_keys(self) -> Iterator[str]:
         """Yield the keys of the entries that it would store."""

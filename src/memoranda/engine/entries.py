@@ -66,18 +66,6 @@ class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
         """Return the number of items and the bytes of their contents."""
         return len(self.items), sum(len(bytes(item.payload)) for item in self.items)
 
-    def map_contents(self, change: Callable[[bytes], bytes]) -> Remember:
-        """Return the effect with the content and metadata of each item changed by a function."""
-        items = tuple(
-            msgspec.structs.replace(
-                item,
-                payload=msgspec.Raw(change(bytes(item.payload))),
-                metadata=msgspec.Raw(change(bytes(item.metadata))),
-            )
-            for item in self.items
-        )
-        return msgspec.structs.replace(self, items=items)
-
     def sides(self) -> Iterator[Side]:
         """Yield what it would store under keys."""
         for item in self.items:

@@ -247,10 +247,6 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
         """Yield what it would write."""
         yield Side(scope=self.scope, key=self.key, proposed=decode(bytes(self.payload)))
 
-    def map_contents(self, change: Callable[[bytes], bytes]) -> SetFact:
-        """Return the effect with its value changed by a function."""
-        return msgspec.structs.replace(self, payload=msgspec.Raw(change(bytes(self.payload))))
-
 
 class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
     """Delete one fact, if it is at the expected version and stamp; its history stays."""
@@ -286,10 +282,6 @@ class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
         """Yield what it would write."""
         for write in self.writes:
             yield from write.sides()
-
-    def map_contents(self, change: Callable[[bytes], bytes]) -> WriteFacts:
-        """Return the effect with each value changed by a function."""
-        return msgspec.structs.replace(self, writes=tuple(write.map_contents(change) for write in self.writes))
 
     def with_source(self, source: str) -> WriteFacts:
         """Return the effect with this source on each write that names none."""

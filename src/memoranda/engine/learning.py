@@ -10,7 +10,7 @@ Messages whose model failed are noted in a job, until they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -129,6 +129,43 @@ class Learn(WriteEffect, frozen=True, kw_only=True, tag="learn"):
     job: SetFact | None = None
     """The job that learns, as it is afterwards; the verb adds to its result what changed."""
     unread: Unread | None = None
+
+    parts: ClassVar[tuple[str, ...]] = ("turns", "statements")
+
+    def passes_on(self, *, is_owner: bool) -> bool:
+        """Return whether a tool said something in it."""
+        return any(turn.kind not in ("user", "assistant") for turn in self.turns)
+
+    def divided(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Learn, Learn | None]:
+        """Return what is learned now and what waits: a statement goes with the messages that state it."""
+
+        def fate_of(stated: Stated) -> str:
+            fates = {fate(self.turns[place]) for place in stated.messages} | {fate(stated)}
+            return next(one for one in ("refused", "held", "kept") if one in fates or one == "kept")
+
+        def only(wanted: str) -> tuple[tuple[Turn, ...], tuple[Stated, ...]]:
+            places = [place for place, turn in enumerate(self.turns) if fate(turn) == wanted]
+            numbers = {place: number for number, place in enumerate(places)}
+            statements = tuple(
+                msgspec.structs.replace(one, messages=tuple(numbers[at] for at in one.messages if at in numbers))
+                for one in self.statements
+                if fate_of(one) == wanted
+            )
+            return tuple(self.turns[place] for place in places), statements
+
+        turns, statements = only("kept")
+        held_turns, held_statements = only("held")
+        held = Learn(
+            scope=self.scope,
+            conversation=self.conversation,
+            agent=self.agent,
+            turns=held_turns,
+            statements=held_statements,
+            source=self.source,
+            lines=self.lines,
+        )
+        rest = msgspec.structs.replace(self, turns=turns, statements=statements)
+        return rest, held if held_turns or held_statements else None
 
     def demands(self) -> Iterator[Demand]:
         """Yield the right to write each collection, each block that may change, and the job."""

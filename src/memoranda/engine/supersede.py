@@ -47,14 +47,18 @@ _OWN = frozenset({REPLACES, "time", "valid_from", "value", "said_in"})
 _MARKER = re.compile(r"\s*(?:[-*•]\s+)?")
 
 
+SAME_METADATA = msgspec.Raw(b"null")
+"""JSON that waits is read back by type, and msgspec reads no object for `Raw | None`."""
+
+
 class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
     """Put something else in the place of an entry, of the value of a fact, or of a line of a block."""
 
     in_one_scope: ClassVar[bool] = True
     ref: str
     payload: msgspec.Raw
-    metadata: msgspec.Raw | None = None
-    """Of an entry; those of the entry before it where None."""
+    metadata: msgspec.Raw = SAME_METADATA
+    """Of an entry; null for those of the entry before it."""
     ttl: int | None = None
     source: str | None = None
     only_entries: bool = False
@@ -142,7 +146,7 @@ def _current_target(rows: Reader, effect: Supersede, call: Call) -> Target:
 
 def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Call) -> tuple[Superseded, Sequence[Note]]:
     metadata: dict[str, Any] = {name: value for name, value in old.metadata.items() if name not in _OWN}
-    if effect.metadata is not None:
+    if bytes(effect.metadata) != bytes(SAME_METADATA):
         metadata = decode(bytes(effect.metadata))
     metadata[REPLACES] = old.id
     item = Item(payload=effect.payload, metadata=msgspec.Raw(encode(metadata)), key=old.chain)

@@ -52,7 +52,7 @@ from memoranda.model.transfer import (
     ImportedSession,
     ImportRefusal,
 )
-from memoranda.model.trust import Origin
+from memoranda.model.trust import Origin, OriginKind
 from memoranda.model.value import decode, encode
 from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
@@ -151,6 +151,27 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
     rejections: tuple[ImportedRejection, ...] = ()
     facts: tuple[ImportedFact, ...] = ()
     entries: tuple[ImportedEntry, ...] = ()
+    refused: tuple[ImportRefusal, ...] = ()
+    """Lines that were refused before it began."""
+    parts: ClassVar[tuple[str, ...]] = ("definitions", "sessions", "facts", "entries")
+
+    def passed_on_kind(self, *, is_owner: bool) -> OriginKind | None:
+        """Return that it is from a file; the owner restores what was exported, and answers for it."""
+        return None if is_owner else "import"
+
+    def keys_of(self, item: Any) -> Iterator[str]:
+        """Yield the keys that a line would write."""
+        for name in ("key", "collection", "slug"):
+            if (key := getattr(item, name, None)) is not None:
+                yield key
+
+    def divided(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Import, Import | None]:
+        """Return what is imported and what waits; the refused lines are listed in the result."""
+        rest, held = super().divided(fate, refused)
+        lines = tuple(
+            ImportRefusal(scope=item.scope, key=getattr(item, "key", None), reason=reason) for item, reason in refused
+        )
+        return msgspec.structs.replace(rest, refused=lines), held
 
     def demands(self) -> Iterator[Demand]:
         """Yield the right to import, and to write each thing that is imported."""
@@ -192,6 +213,7 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
     vouches for it stays where it was exported. So is a record of a conversation that could not be read again.
     """
     effect, refusals = _without_refused(effect)
+    refusals = [*effect.refused, *refusals]
     notes: list[Note] = []
     definitions = 0
     for definition in effect.definitions:
@@ -226,7 +248,11 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         notes.extend(written)
     refused = len(refusals)
     imported = Imported(
-        **counts,
+        written=counts["written"],
+        kept=counts["kept"],
+        erased=counts["erased"],
+        ended=counts["ended"],
+        expired=counts["expired"],
         definitions=definitions,
         rejections=rejections,
         remembered=remembered,

@@ -61,6 +61,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """What an approved read found before the transaction began."""
     found: Any = None
     """What the preparation of a write found in the rows."""
+    findings: tuple[str, ...] = ()
+    """What the guard found in the effect and redacted or let through."""
     authority: Trust = "high"
     """What the caller may replace: memory of at most this trust."""
     may: Callable[[Reader, Demand], bool] = lambda rows, demand: True

@@ -14,7 +14,7 @@ from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
 from memoranda.model.block import lines_of
-from memoranda.model.effect import Approval, Contested, Effect, ReadEffect, Side, Status, WriteEffect
+from memoranda.model.effect import Approval, Cause, Contested, Effect, ReadEffect, Side, Status, WriteEffect
 from memoranda.model.entry import Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
@@ -38,6 +38,10 @@ class ReadApprovals(ReadEffect, frozen=True, kw_only=True, tag="read_approvals")
     """Only the one with this id."""
     status: Status | None = None
     """Only those with this status."""
+    cause: Cause | None = None
+    """Only those that wait for this reason."""
+    below: Scope | None = None
+    """Only those about this scope and what is below it."""
     after: str = ""
     """The id of the last one seen."""
     limit: int | None = None
@@ -64,9 +68,18 @@ def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[l
         lambda approval: approval.effect,
         limit=effect.limit,
         max_bytes=effect.max_bytes,
-        wanted=None if effect.status is None else lambda approval: approval.status == effect.status,
+        wanted=lambda approval: _is_asked_for(effect, approval),
     )
     return Outcome(found)
+
+
+def _is_asked_for(effect: ReadApprovals, approval: Approval) -> bool:
+    """Return whether a list of approvals includes one."""
+    return (
+        effect.status in (None, approval.status)
+        and effect.cause in (None, approval.cause)
+        and (effect.below is None or effect.below.covers(Scope(approval.tenant, approval.scope)))
+    )
 
 
 class ListConflicts(ReadEffect, frozen=True, kw_only=True, tag="list_conflicts"):
@@ -140,6 +153,8 @@ class Decide(WriteEffect, frozen=True, kw_only=True, tag="decide"):
     approval: str
     verdict: Literal["approved", "refused"]
     reason: str = ""
+    cause: Cause | None = None
+    """Decide it only if this is why it waits."""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +199,7 @@ def _asked_for(approval: Approval, call: Call) -> bool:
 def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
     """Return the pending approval; its actor cannot decide it, and a decision is made once."""
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
-    if approval is None:
+    if approval is None or effect.cause not in (None, approval.cause):
         raise NotFound(
             f"unknown approval {quote(effect.approval)}",
             hint=Hint("list", "approvals"),

@@ -29,7 +29,7 @@ import msgspec
 
 from memoranda.model.folding import fold_character
 
-FindingKind = Literal["instruction", "secret", "payment", "code"]
+DetectionKind = Literal["instruction", "secret", "payment", "code"]
 
 ENOUGH = 100
 """The sum of weights from which on a text counts as an instruction."""
@@ -37,16 +37,18 @@ _QUOTED = 0.3
 """What is left of the weight of a quotation in a text about attacks, books or code."""
 _MEMORY = 1 << 26
 """Bytes that RE2 may use for the states of a set; it starts anew when they are full."""
+_REPEATS = 4
+"""How often all of a text is read again, at most, for matches within what a rule rejected."""
 _MOST_RUNS = 50
 """Encoded parts of a text that are decoded."""
 _MOST_SPANS = 20
 """Matches of a pattern whose quotation marks are examined."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Detection(msgspec.Struct, frozen=True):
     """Something found in a text of a JSON value: what kind of thing, by which rule, and where."""
 
-    kind: FindingKind
+    kind: DetectionKind
     rule: str
     """A short name that stays the same, such as `aws` or `override`."""
     path: str
@@ -56,27 +58,27 @@ class Finding(msgspec.Struct, frozen=True):
     end: int
 
 
-def find_in(value: Any, *, instructions: bool) -> tuple[Finding, ...]:
+def find_in(value: Any, *, instructions: bool) -> tuple[Detection, ...]:
     """Find secrets, payment data and codes in a JSON value, and instructions if asked for.
 
     >>> find_in("The key is AKIAIOSFODNN7EXAMPLE.", instructions=False)
-    (Finding(kind='secret', rule='aws', path='$', start=11, end=31),)
+    (Detection(kind='secret', rule='aws', path='$', start=11, end=31),)
     """
     if isinstance(value, str):
         return tuple(_find("$", value, "", instructions))
-    found: list[Finding] = []
+    found: list[Detection] = []
     for path, text, name in _texts(value):
         found += _find(path, text, name, instructions)
     return tuple(found)
 
 
-def redact(value: Any, findings: Sequence[Finding]) -> Any:
+def redact(value: Any, findings: Sequence[Detection]) -> Any:
     """Return a JSON value with a mark such as `[redacted secret]` in place of each finding; instructions remain.
 
     >>> redact({"card": 4111111111111111}, find_in({"card": 4111111111111111}, instructions=False))
     {'card': '[redacted payment]'}
     """
-    places: dict[str, list[Finding]] = {}
+    places: dict[str, list[Detection]] = {}
     for one in findings:
         if one.kind != "instruction":
             places.setdefault(one.path, []).append(one)
@@ -217,7 +219,7 @@ def _field_words(name: str) -> str:
     return words if words.rpartition(" ")[2] in _table().credentials else ""
 
 
-def _redact_text(text: str, findings: Sequence[Finding] | None) -> str:
+def _redact_text(text: str, findings: Sequence[Detection] | None) -> str:
     """Replace what was found; findings that overlap become one mark, of the first of them."""
     if not findings:
         return text
@@ -239,10 +241,10 @@ def _free_name(name: str, fields: dict[str, Any]) -> str:
     return f"{name} {number}"
 
 
-def _find(path: str, text: str, name: str, instructions: bool) -> list[Finding]:
-    found = [Finding(one.kind, one.rule, path, one.start, one.end) for one in _find_values(text, name)]
+def _find(path: str, text: str, name: str, instructions: bool) -> list[Detection]:
+    found = [Detection(one.kind, one.rule, path, one.start, one.end) for one in _find_values(text, name)]
     if instructions:
-        found += [Finding("instruction", rule, path, start, end) for rule, start, end in _find_instructions(text)]
+        found += [Detection("instruction", rule, path, start, end) for rule, start, end in _find_instructions(text)]
     return found
 
 
@@ -250,14 +252,14 @@ def _find(path: str, text: str, name: str, instructions: bool) -> list[Finding]:
 
 
 class _Found(NamedTuple):
-    kind: FindingKind
+    kind: DetectionKind
     rule: str
     start: int
     end: int
 
 
 class _Detector(NamedTuple):
-    kind: FindingKind
+    kind: DetectionKind
     rule: str
     pattern: Any
     check: Callable[[str, Any], tuple[int, int] | None]
@@ -267,7 +269,7 @@ class _Detector(NamedTuple):
 @cache
 def _detectors() -> tuple[Callable[[bytes], list[int] | None], list[_Detector]]:
     table = _table()
-    kinds: list[tuple[FindingKind, list[_Rule]]] = [
+    kinds: list[tuple[DetectionKind, list[_Rule]]] = [
         ("secret", table.secret),
         ("payment", table.payment),
         ("code", table.code),
@@ -317,6 +319,7 @@ def _find_values(text: str, name: str) -> list[_Found]:
 
 def _spans(detector: _Detector, text: str, data: bytes) -> Iterator[tuple[int, int]]:
     position = 0
+    patience = _REPEATS * len(data)
     while match := detector.pattern.search(data, position):
         start, end = match.span(match.lastindex or 0)
         within = detector.check(text[start:end], match)
@@ -324,7 +327,9 @@ def _spans(detector: _Detector, text: str, data: bytes) -> Iterator[tuple[int, i
             before = data[max(0, match.start() - 40) : start]
             within = None if detector.unless.search(before) else within
         if within is None:
-            position = start + 1
+            # What is rejected may hide another match, but a long run of them must not be read again and again.
+            patience -= end - match.start()
+            position = start + 1 if patience > 0 else max(end, start + 1)
         else:
             yield start + within[0], start + within[1]
             position = max(start + within[1], start + 1)

@@ -9,9 +9,9 @@ Of several policies and rules, deny beats approve, approve beats allow, and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -52,8 +52,8 @@ from memoranda.errors import (
     Rejected,
     Unavailable,
 )
-from memoranda.governance import approvals, ledger, maintenance, permissions, runs
-from memoranda.governance.guard import examine
+from memoranda.governance import approvals, guard, ledger, maintenance, permissions, runs
+from memoranda.governance.guard import Examined, ensure_open, examine, warn
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
 from memoranda.governance.permissions import (
     OTHER_KEY,
@@ -68,8 +68,9 @@ from memoranda.governance.permissions import (
     why_not_granted,
 )
 from memoranda.model.clock import Clock, Ids
-from memoranda.model.effect import Demand, Effect
+from memoranda.model.effect import Approval, Demand, Effect
 from memoranda.model.event import Note
+from memoranda.model.guard import GuardBook, GuardRule
 from memoranda.model.limits import Limits
 from memoranda.model.names import lies_under
 from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
@@ -98,6 +99,7 @@ SUBJECTS = (
     transfer,
     ledger,
     permissions,
+    guard,
     approvals,
     runs,
     maintenance,
@@ -253,6 +255,7 @@ class Gate:
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
+        self._guards: dict[str, tuple[int, GuardBook]] = {}
         self._deferred = DeferredEvents(store)
 
     def perform(self, effect: Effect, caller: Caller) -> Any:
@@ -381,16 +384,18 @@ class Gate:
     def _write(self, effect: Effect, verb: Verb, caller: Caller) -> Any:
         checks = Checks(_CHECKED_AT_ONCE if caller.at_once else _CHECKED)
         stale = 0
-        if caller.kind != "user":
-            effect, findings = self._examine(effect, caller)
-            if findings:
-                return self._hold(effect, verb, caller, findings)
+        examined: Examined | None = None
+        if caller.trust != "high" or effect.passes_on(is_owner=caller.tenant is None):
+            examined = self._examine(effect, caller)
         for _ in range(_ROUNDS):
             call = self._call(caller, effect.scope.tenant, checks)
+            rest = effect if examined is None else examined.rest
             try:
-                if verb.preparation is not None:
-                    call = self._prepare(effect, verb.preparation, caller, call)
-                return self._write_once(effect, verb, caller, call)
+                if verb.preparation is not None and rest is not None:
+                    call = self._prepare(rest, verb.preparation, caller, call)
+                return self._write_once(effect, verb, caller, call, examined)
+            except _Unexamined:
+                examined = self._examine(effect, caller)
             except Stale:
                 # What was prepared no longer fits: a collection moved to another embedder.
                 stale += 1
@@ -401,42 +406,59 @@ class Gate:
                 checks.settle()
         raise Conflict("what the write depends on changed again and again", hint="Try again in a moment")
 
-    def _examine(self, effect: Effect, caller: Caller) -> tuple[Effect, tuple[str, ...]]:
-        """Return an effect as the guard lets it through, and what it found that has to be reviewed."""
-        call = self._call(caller, effect.scope.tenant)
+    def _examine(self, effect: Effect, caller: Caller) -> Examined:
+        """Return what the guard makes of an effect; raise why it is refused, which is recorded.
+
+        It goes by the rules that are known here: the transaction compares them with those of the tenant.
+        """
+        tenant, call = effect.scope.tenant, self._call(caller, effect.scope.tenant)
+        known = self._guards.get(tenant)
+        book = known[1] if known is not None else self._store.read(lambda rows: self._guard_book(rows, tenant))
         try:
-            examined = examine(effect, call.origin, caller.authority)
+            examined = examine(effect, call.origin, caller.authority, book, is_owner=caller.tenant is None)
         except Refused as refusal:
             reason = refusal.message
-            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason))
-            raise
-        return examined.effect, examined.findings
 
-    def _hold(self, effect: Effect, verb: Verb, caller: Caller, findings: tuple[str, ...]) -> Any:
-        """Keep an effect for review, if its caller may do it at all; return its result, or raise Held."""
-        call = self._call(caller, effect.scope.tenant)
+            def refuse(rows: Transaction) -> tuple[bool, Refused | None]:
+                verdict = _decide_in(rows, self._policies(rows, effect, caller), effect, call)
+                if verdict.level == "deny":
+                    return True, self._refuse(rows, effect, caller, verdict)
+                is_current = self._guard_book(rows, tenant) is book
+                if is_current:
+                    self._record_refusal(rows, effect, call, reason)
+                return is_current, None
 
-        def work(rows: Transaction) -> Any:
-            verdict = _decide_in(rows, self._policies(rows, effect, caller), effect, call)
-            if verdict.level == "deny":
-                return self._refuse(rows, effect, caller, verdict)
-            approval, note = hold(rows, effect, effect.capability, call, "quarantine", findings)
-            append(rows, (note,), Signature.of(effect, call))
-            if verb.held_result is not None:
-                return verb.held_result(effect, approval.id)
-            return Held(
-                f"this looks like an instruction, and `{caller.kind}` is not trusted: it waits as `{approval.id}`",
-                hint=Hint("approve", approval.id),
-                approval=approval.id,
-                capability=effect.capability,
-                cause="quarantine",
-                findings=list(findings),
-            )
+            is_current, denied = self._store.transact(refuse)
+            if denied is not None:
+                raise denied from None
+            if is_current:
+                raise
+        else:
+            return examined
+        return self._examine(effect, caller)
 
-        result = self._store.transact(work, wait=not caller.at_once)
-        if isinstance(result, Refused):
-            raise result
-        return result
+    def _guard_book(self, rows: Reader, tenant: str) -> GuardBook:
+        """Return the rules of the guard, which are read again when the rules of the tenant changed."""
+        revision = rows.tenant_state(tenant).revision
+        known = self._guards.get(tenant)
+        if known is None or known[0] != revision:
+            known = self._guards[tenant] = (revision, GuardBook(rows.scan(GuardRule, tenant)))
+        return known[1]
+
+    def _hold(self, rows: Transaction, examined: Examined, call: Call) -> tuple[str, ...]:
+        """Hold the parts of an effect that have to be reviewed; return the ids of what waits."""
+        ids: list[str] = []
+        for part in examined.held:
+            asked = msgspec.structs.replace(call, origin=part.origin)
+            waiting = (one for one in rows.scan(Approval, part.effect.scope.tenant) if one.status == "pending")
+            same = next((one for one in waiting if one.cause == "quarantine" and one.effect == part.effect), None)
+            if same is not None:  # a conversation that grows is learned again and again
+                ids.append(same.id)
+                continue
+            approval, note = hold(rows, part.effect, part.effect.capability, asked, "quarantine", part.findings)
+            append(rows, (note,), Signature.of(part.effect, asked))
+            ids.append(approval.id)
+        return tuple(ids)
 
     def _prepare(self, effect: Effect, preparation: Preparation, caller: Caller, call: Call) -> Call:
         """Return the call with its long work done, unless the effect will be refused: the transaction says why."""
@@ -464,12 +486,20 @@ class Gate:
             return False
         return True
 
-    def _write_once(self, effect: Effect, verb: Verb, caller: Caller, call: Call) -> Any:
+    def _write_once(
+        self, effect: Effect, verb: Verb, caller: Caller, call: Call, examined: Examined | None = None
+    ) -> Any:
+        if examined is not None:
+            call = msgspec.structs.replace(call, findings=examined.findings)
+
         def work(rows: Transaction) -> Any:
             policies = self._policies(rows, effect, caller)
             verdict = _decide_in(rows, policies, effect, call)
             if verdict.level == "deny":
                 return self._refuse(rows, effect, caller, verdict)
+            closed = self._closed(rows, effect, verb, call, examined)
+            if closed is not None:
+                return closed
             earlier = earlier_result(rows, effect)
             if earlier is not None:
                 return earlier
@@ -478,23 +508,59 @@ class Gate:
                 if quotas:
                     charge(rows, effect.scope.tenant, caller.actor, quotas, effect, call.now)
                 if verdict.level == "approve":
-                    return self._refuse(rows, effect, caller, verdict)
+                    waiting = effect if examined is None else examined.effect
+                    return self._refuse(rows, waiting, caller, verdict, () if examined is None else examined.suspicions)
                 if verb.admit is not None:
                     verb.admit(rows, effect, call)
             except Refused as refusal:  # raised before anything was written, so only the refusal is
                 self._record_refusal(rows, effect, call, refusal.message)
                 return refusal
-            return carry_out(rows, effect, call)
+            return carry_out(rows, effect, call) if examined is None else self._carry_out(rows, examined, verb, call)
 
+        result = self._transact(work, effect, caller, call)
+        if examined is not None:
+            warn(effect, call.origin, examined)
+        return result if verb.after_commit is None else verb.after_commit(self._store, effect, result)
+
+    def _transact(self, work: Callable[[Transaction], Any], effect: Effect, caller: Caller, call: Call) -> Any:
+        """Return the result of some work in a transaction, or raise the refusal that it returned or ran into."""
+        wait = not caller.at_once
         try:
-            result = self._store.transact(work, wait=not caller.at_once)
+            result = self._store.transact(work, wait=wait)
         except Rejected as refusal:  # found while it was carried out: what was written until then is undone
             reason = refusal.message
-            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason), wait=not caller.at_once)
+            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason), wait=wait)
             raise
         if isinstance(result, Refused):
             raise result
-        return result if verb.after_commit is None else verb.after_commit(self._store, effect, result)
+        return result
+
+    def _closed(
+        self, rows: Transaction, effect: Effect, verb: Verb, call: Call, examined: Examined | None
+    ) -> Refused | None:
+        """Return why the guard refuses what an effect names in the rows, which is recorded; None if it does not."""
+        book = self._guard_book(rows, effect.scope.tenant)  # the ledger reads the same row for its epoch
+        if examined is None:
+            if book.has("user"):
+                raise _Unexamined
+            return None
+        if examined.book is not book:
+            raise _Unexamined
+        if verb.touches is None:
+            return None
+        try:
+            ensure_open(_places(effect, verb.touches(rows, effect, call)), call.origin, book, effect.capability)
+        except Refused as refusal:
+            self._record_refusal(rows, effect, call, refusal.message)
+            return refusal
+        return None
+
+    def _carry_out(self, rows: Transaction, examined: Examined, verb: Verb, call: Call) -> Any:
+        """Hold what has to be reviewed, carry out the rest, and return its result."""
+        held = self._hold(rows, examined, call)
+        if examined.rest is None:
+            return _held(examined.effect, verb, examined, held)
+        return _with_findings(carry_out(rows, examined.rest, call), examined, held)
 
     # refusals
 
@@ -504,11 +570,13 @@ class Gate:
         home = msgspec.structs.replace(effect, scope=Scope(caller.tenant or ""))
         return self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
 
-    def _refuse(self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict) -> Refused:
+    def _refuse(
+        self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict, findings: Sequence[str] = ()
+    ) -> Refused:
         """Record a refusal and return it: raising it here would undo what was just written."""
         call = self._call(caller, effect.scope.tenant)
         if verdict.level == "approve" and VERBS[type(effect)].can_wait:
-            approval, note = hold(rows, effect, verdict.capability, call)
+            approval, note = hold(rows, effect, verdict.capability, call, findings=findings)
             append(rows, (note,), Signature.of(effect, call))
             return ApprovalRequired(
                 f"{verdict.reason}; it waits as `{approval.id}`",
@@ -586,6 +654,47 @@ def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: C
     if touches is None or all(policy.plainly_allows(effect.capability, effect.scope) for policy in policies):
         return decide(policies, effect)
     return decide(policies, effect, tuple(dict.fromkeys(touches(rows, effect, call))))
+
+
+class _Unexamined(Exception):  # a signal to the gate itself, which no caller sees
+    """A write was not looked through by the rules that the tenant has now."""
+
+
+def _places(effect: Effect, demands: Iterable[Demand]) -> Iterator[tuple[Scope, str]]:
+    """Yield the keys that an effect changes in the rows, with their scopes."""
+    for capability, scope, key in demands:
+        if key is not None and not capability.endswith(".read"):
+            yield scope or effect.scope, key.removeprefix("collections.")
+
+
+def _held(effect: Effect, verb: Verb, examined: Examined, held: tuple[str, ...]) -> Any:
+    """Return the result of an effect that waits as a whole: the error Held, if its verb has none."""
+    if verb.held_result is not None:
+        return verb.held_result(effect, held[0])
+    part = examined.held[0]
+    return Held(
+        f"`{part.findings[0]}` was found in this, and `{part.origin.kind}` is not trusted: it waits as `{held[0]}`",
+        hint=Hint("approve", held[0]),
+        approval=held[0],
+        capability=effect.capability,
+        cause="quarantine",
+        findings=list(part.findings),
+    )
+
+
+def _with_findings(result: Any, examined: Examined, held: tuple[str, ...]) -> Any:
+    """Return a result that says what the guard found and held."""
+    if isinstance(result, Refused) or not (examined.findings or examined.refused or held):
+        return result
+    if isinstance(result, list):
+        return [_with_findings(one, examined, held) for one in cast("list[Any]", result)]
+    said = {"findings": examined.findings, "refused": examined.refused, "held": held}
+    fields = {
+        name: value
+        for name, value in said.items()
+        if value and name in getattr(result, "__struct_fields__", ()) and not isinstance(getattr(result, name), int)
+    }
+    return msgspec.structs.replace(result, **fields) if fields else result
 
 
 def _ensure_may_wait(caller: Caller, why: str) -> None:

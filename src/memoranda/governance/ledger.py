@@ -73,8 +73,15 @@ def carry_out(rows: Transaction, effect: Effect, call: Call) -> Any:
     if verb.keep_replay is not None and not isinstance(outcome.value, Refused):
         verb.keep_replay(rows, effect, outcome.value, call)
     if outcome.notes:
-        append(rows, outcome.notes, Signature.of(effect, call))
+        notes = with_findings(outcome.notes, call.findings) if call.findings else outcome.notes
+        append(rows, notes, Signature.of(effect, call))
     return outcome.value
+
+
+def with_findings(notes: tuple[Note, ...], findings: tuple[str, ...]) -> tuple[Note, ...]:
+    """Return the notes of a write, of which the last one says what was found in it."""
+    last = notes[-1]
+    return *notes[:-1], msgspec.structs.replace(last, detail={**(last.detail or {}), "findings": list(findings)})
 
 
 def earlier_result(rows: Transaction, effect: Effect) -> Any:

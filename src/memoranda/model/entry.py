@@ -310,6 +310,8 @@ class Remembered(Result, frozen=True, kw_only=True):
     """What waits for a decision: the write is not visible until that is approved. Then `id` is empty."""
     rejected: str | None = None
     """The rejection because of which it was not stored. Then `id` is empty."""
+    findings: tuple[str, ...] = ()
+    """What was found in it and redacted or let through, by kind and rule."""
     parts: int = 1
     """Number of entries that a long text was stored in; `id` is that of the first."""
 
@@ -330,6 +332,8 @@ class Superseded(msgspec.Struct, frozen=True, kw_only=True):
     """The collection of an entry."""
     namespace: str = ""
     expires_at: datetime | None = None
+    findings: tuple[str, ...] = ()
+    """What was found in it and redacted or let through, by kind and rule."""
     undo: str
     """What `undo` takes to bring that back."""
 

@@ -40,6 +40,8 @@ class Fact(Result, ModelValue, frozen=True, gc=False, kw_only=True):
     origin: Origin = Origin()
     misfit: str | msgspec.UnsetType = msgspec.UNSET
     """Why a record does not fit the schema of its definition; unset where it fits, or was not compared."""
+    findings: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """What was found in a write and redacted or let through, by kind and rule; unset where nothing was."""
 
     def active_at(self, moment: datetime) -> bool:
         """Return whether the fact is active: only strictly before its expiry."""

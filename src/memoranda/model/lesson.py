@@ -104,6 +104,13 @@ class Learned(Result, frozen=True, kw_only=True):
     retry_at: datetime | None = None
     """When the sleep-time worker reads them at the earliest."""
 
+    held: tuple[str, ...] = ()
+    """Messages that wait for a decision, each with what it states: they are not visible until it is released."""
+    refused: tuple[str, ...] = ()
+    """Why messages were left out."""
+    findings: tuple[str, ...] = ()
+    """What was found in it and redacted or let through, by kind and rule."""
+
     @property
     def added(self) -> tuple[Lesson, ...]:
         """What was not known before."""

@@ -32,6 +32,8 @@ CAPABILITIES = {
     "ledger.read": "read and verify the ledger",
     "permissions.read": "read grants",
     "permissions.write": "grant and revoke",
+    "guard.read": "see what the guard does about what it finds",
+    "guard.write": "change what the guard does about what it finds",
     "approvals.read": "see what waits for approval",
     "approvals.decide": "approve or refuse what others asked for",
     "runs.read": "see runs, their steps and events",

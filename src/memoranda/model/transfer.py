@@ -101,5 +101,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     refused: int = 0
     """Lines that only the runtime writes: runs, sessions of agents, and the texts of programs; and values that were
     rejected."""
+    held: tuple[str, ...] = ()
+    """Lines that wait for a decision."""
+    findings: tuple[str, ...] = ()
+    """What was found and redacted or let through, by kind and rule."""
     refusals: tuple[ImportRefusal, ...] = ()
     """Which lines were refused and why, the first 100 of them."""

@@ -96,7 +96,7 @@ def lower_kind(own: OriginKind, kind: OriginKind) -> OriginKind:
     >>> lower_kind("assistant", "tool_external"), lower_kind("assistant", "user")
     ('tool_external', 'assistant')
     """
-    return max(own, kind, key=_LOWERED.index)
+    return own if _LOWERED.index(own) >= _LOWERED.index(kind) else kind
 
 
 def kind_of_actor(actor: str) -> OriginKind:

@@ -27,6 +27,7 @@ from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.guard import GuardRule
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
@@ -73,7 +74,9 @@ class ContentKey(msgspec.Struct, frozen=True):
     secret: bytes
 
 
-PlainRow = Collection | Definition | Grant | Approval | Session | Replay | Erasure | ContentKey | StoredRejection
+PlainRow = (
+    Collection | Definition | Grant | GuardRule | Approval | Session | Replay | Erasure | ContentKey | StoredRejection
+)
 """Rows that are only ever found by their key or read in order."""
 
 

@@ -23,6 +23,7 @@ from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.guard import GuardRule
 from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
@@ -545,6 +546,7 @@ _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
     Collection: attrgetter("tenant", "name"),
     Definition: attrgetter("tenant", "id"),
     Grant: attrgetter("tenant", "id"),
+    GuardRule: attrgetter("tenant", "scope", "origin"),
     Approval: attrgetter("tenant", "id"),
     StoredRejection: attrgetter("scope.tenant", "id"),
     Session: attrgetter("scope.tenant", "scope.path"),

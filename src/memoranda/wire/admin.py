@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
 
 from memoranda.model.event import Event as Event
 from memoranda.model.event import Verification as Verification
+from memoranda.model.guard import Action
+from memoranda.model.guard import GuardRule as StoredGuardRule
 from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
 from memoranda.model.policy import Role as StoredRole
@@ -98,6 +102,70 @@ class Grants(msgspec.Struct, frozen=True, kw_only=True):
 
     grants: list[Grant]
     next: str | None = None
+
+
+class SetGuard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the guard does about what kinds of origins write; what is left out stays as it was."""
+
+    scope: str | None = None
+    """Apply at and below this scope of the tenant, such as `user:ada`; everywhere without it."""
+    origins: list[OriginKind]
+    instructions: Action | None = None
+    secrets: Action | None = None
+    payment: Action | None = None
+    codes: Action | None = None
+    protected: Action | None = None
+    """About keys, blocks and records that say who an agent is and what it may do."""
+    largest: int | None = None
+    """The bytes of a value; with 0, values of any size are stored."""
+
+
+class GuardRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What the guard does about what one kind of origin writes; null is said above or by default."""
+
+    tenant: str
+    scope: str
+    """Empty for the whole tenant."""
+    origin: OriginKind
+    instructions: Action | None = None
+    secrets: Action | None = None
+    payment: Action | None = None
+    codes: Action | None = None
+    protected: Action | None = None
+    largest: int | None = None
+
+
+class GuardRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules of the guard, by scope and origin."""
+
+    rules: list[GuardRule]
+
+
+class CheckContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A text or another JSON value that the guard looks through; it is not stored."""
+
+    content: Any
+
+
+class Detection(msgspec.Struct, frozen=True, kw_only=True):
+    """Something found in a text: what kind of thing, by which rule, and where; never what was found."""
+
+    kind: Literal["instruction", "secret", "payment", "code"]
+    rule: str
+    path: str
+    start: int
+    end: int
+
+
+class Detections(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in a value."""
+
+    detections: list[Detection]
+
+
+def guard_json(rules: Iterable[StoredGuardRule]) -> GuardRules:
+    """Return rules of the guard as their wire type."""
+    return GuardRules(rules=[GuardRule(**msgspec.structs.asdict(one)) for one in rules])
 
 
 class RoleRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -102,6 +102,7 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         ada.session("s1").set("mood", "calm")
         ada.reject("The kiln is never lit")
         memory.permissions.grant("agent", "memory", level="approve")
+        memory.guard.set(origins=["import"], secrets="refuse")
         with pytest.raises(ApprovalRequired):
             memory.acting_as("agent").scope(user="ada").set("weight", 7)
         counted = Policy.of(allow=("memory",), quota=Quota(writes=9, per="1h"))

@@ -27,10 +27,12 @@ from memoranda.client.aio.tenant import (
     AsyncAgentCalls,
     AsyncApprovalCalls,
     AsyncConflictCalls,
+    AsyncGuardCalls,
     AsyncKeyCalls,
     AsyncLedgerCalls,
     AsyncMachineCalls,
     AsyncPermissionCalls,
+    AsyncQuarantineCalls,
     AsyncRoleCalls,
     AsyncRunCalls,
     AsyncSessionCalls,
@@ -174,6 +176,8 @@ class AsyncClient(AsyncCalls):
         self.ledger = AsyncLedgerCalls(connection)
         self.approvals = AsyncApprovalCalls(connection)
         self.conflicts = AsyncConflictCalls(connection)
+        self.quarantine = AsyncQuarantineCalls(connection)
+        self.guard = AsyncGuardCalls(connection)
         self.permissions = AsyncPermissionCalls(connection)
         self.roles = AsyncRoleCalls(connection)
         self.keys = AsyncKeyCalls(connection)

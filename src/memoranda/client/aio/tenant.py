@@ -13,10 +13,26 @@ from memoranda.client.requests import Request, body, parameters, path, seconds, 
 from memoranda.errors import Corrupt
 from memoranda.model.clock import Duration
 from memoranda.model.event import Anchor, Language, RunStatus
+from memoranda.model.guard import Action
 from memoranda.model.limits import check_count
 from memoranda.model.policy import Level
 from memoranda.model.trust import OriginKind
-from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Roles, Verification
+from memoranda.wire.admin import (
+    Detection,
+    Detections,
+    Event,
+    Events,
+    Grant,
+    Grants,
+    GuardRule,
+    GuardRules,
+    Key,
+    Keys,
+    NewKey,
+    Role,
+    Roles,
+    Verification,
+)
 from memoranda.wire.chat import PastTurn, Session, SessionTurn
 from memoranda.wire.runs import (
     Approval,
@@ -217,6 +233,69 @@ class AsyncConflictCalls(AsyncCalls):
     async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> Decided:
         """Keep what is current, or take what was proposed; return the decision and its result."""
         return await self._call(Decided, "POST", "conflicts", conflict, body=body(verdict=verdict, reason=reason))
+
+
+class AsyncQuarantineCalls(AsyncCalls):
+    """What the guard held back; needs a key that may decide."""
+
+    async def list(self, *, scope: str | None = None, limit: int | None = None) -> builtins.list[Approval]:
+        """Return what waits, with what was found in it, oldest first; at and below a scope if one is given."""
+        asked = parameters(scope=scope)
+        return await self._collect(Approvals, lambda page: page.approvals, limit, "quarantine", query=asked)
+
+    async def release(self, held: str, *, reason: str = "") -> Decided:
+        """Store what was held; return the decision and its result."""
+        return await self._call(Decided, "POST", "quarantine", held, "release", body=body(reason=reason))
+
+    async def discard(self, held: str, *, reason: str = "") -> Decided:
+        """Drop what was held."""
+        return await self._call(Decided, "POST", "quarantine", held, "discard", body=body(reason=reason))
+
+
+class AsyncGuardCalls(AsyncCalls):
+    """What is looked for in writes, and what then happens, by scope and kind of origin."""
+
+    async def set(
+        self,
+        scope: str | None = None,
+        *,
+        origins: Sequence[OriginKind],
+        instructions: Action | None = None,
+        secrets: Action | None = None,
+        payment: Action | None = None,
+        codes: Action | None = None,
+        protected: Action | None = None,
+        largest: int | None = None,
+    ) -> builtins.list[GuardRule]:
+        """Say what happens to what these kinds of origins write at and below a scope; return their rules there.
+
+        An action is `allow`, `warn`, `redact`, `hold` or `refuse`. What is not given stays as it was.
+        """
+        said = without_none(
+            scope=scope,
+            instructions=instructions,
+            secrets=secrets,
+            payment=payment,
+            codes=codes,
+            protected=protected,
+            largest=largest,
+        )
+        sent = body(origins=builtins.list(origins), **said)
+        return (await self._call(GuardRules, "PUT", "guard", body=sent, repeatable=True)).rules
+
+    async def reset(self, scope: str | None = None, *, origin: OriginKind | None = None) -> None:
+        """Forget what was said about a scope, or about one kind of origin there."""
+        query = parameters(scope=scope, origin=origin)
+        await self._connection.send(Request(method="DELETE", path=path("guard"), query=query))
+
+    async def list(self) -> builtins.list[GuardRule]:
+        """Return what was said about scopes and kinds of origins, where that is not the default."""
+        return (await self._get(GuardRules, "guard")).rules
+
+    async def check(self, content: Any) -> builtins.list[Detection]:
+        """Return what would be found in a text or another JSON value; nothing is stored."""
+        sent = body(content=content)
+        return (await self._call(Detections, "POST", "guard", "check", body=sent, repeatable=True)).detections
 
 
 class AsyncPermissionCalls(AsyncCalls):

@@ -42,10 +42,12 @@ from memoranda.client.sync.tenant import (
     AgentCalls,
     ApprovalCalls,
     ConflictCalls,
+    GuardCalls,
     KeyCalls,
     LedgerCalls,
     MachineCalls,
     PermissionCalls,
+    QuarantineCalls,
     RoleCalls,
     RunCalls,
     SessionCalls,
@@ -173,6 +175,8 @@ class Client(Calls):
         self.ledger = LedgerCalls(connection)
         self.approvals = ApprovalCalls(connection)
         self.conflicts = ConflictCalls(connection)
+        self.quarantine = QuarantineCalls(connection)
+        self.guard = GuardCalls(connection)
         self.permissions = PermissionCalls(connection)
         self.roles = RoleCalls(connection)
         self.keys = KeyCalls(connection)

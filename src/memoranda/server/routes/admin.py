@@ -22,7 +22,7 @@ from memoranda.model.event import Anchor
 from memoranda.model.policy import OWNER, Rule, covers
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import OriginKind, lower_kind
+from memoranda.model.trust import ORIGIN_KINDS, OriginKind, lower_kind
 from memoranda.server.auth import keys
 from memoranda.server.auth.principals import DOOR, Access
 from memoranda.server.exports import LINES
@@ -30,14 +30,18 @@ from memoranda.server.pagination import decode_number, page, page_of_list
 from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, caller_memory
 from memoranda.server.responses import JsonResponse, in_thread, problem_specs
 from memoranda.wire.admin import (
+    CheckContent,
     CreateKey,
     DefineRole,
+    Detection,
+    Detections,
     Ended,
     EndScope,
     Erase,
     Events,
     Grant,
     Grants,
+    GuardRules,
     Imported,
     Key,
     Keys,
@@ -47,9 +51,11 @@ from memoranda.wire.admin import (
     Role,
     Roles,
     RotateKey,
+    SetGuard,
     Swept,
     Verification,
     grant_json,
+    guard_json,
     role_json,
 )
 from memoranda.wire.codec import fit_bytes, plain
@@ -109,6 +115,50 @@ def grant_capability(request: StrictRequest, data: JSONBody[NewGrant]) -> Grant:
 def revoke_grant(request: StrictRequest, grant: Name) -> None:
     """Revoke a grant by its id."""
     request.auth.memory.permissions.revoke(grant)
+
+
+@get("/guard", **in_thread("List the rules of the guard"))
+def list_guard(request: StrictRequest) -> GuardRules:
+    """Return what the guard does about what origins write, where that is not the default."""
+    return guard_json(request.auth.memory.guard.list())
+
+
+@put("/guard", **in_thread("Set rules of the guard", 507))
+def set_guard(request: StrictRequest, data: JSONBody[SetGuard]) -> GuardRules:
+    """Say what the guard does about what kinds of origins write at and below a scope; the nearest scope counts."""
+    rules = request.auth.memory.guard.set(
+        _guarded_scope(request, data.scope),
+        origins=data.origins,
+        instructions=data.instructions,
+        secrets=data.secrets,
+        payment=data.payment,
+        codes=data.codes,
+        protected=data.protected,
+        largest=data.largest,
+    )
+    return guard_json(rules)
+
+
+GuardedScope = Annotated[str | None, QueryParameter(name="scope", description="Rules of this scope; else everywhere.")]
+GuardedOrigin = Annotated[OriginKind | None, QueryParameter(description="Only about this kind of origin.")]
+
+
+@delete("/guard", **in_thread("Reset rules of the guard", 507))
+def reset_guard(request: StrictRequest, named: GuardedScope = None, origin: GuardedOrigin = None) -> None:
+    """Forget what was said about a scope: what is said above it counts, or the default."""
+    origins = ORIGIN_KINDS if origin is None else (origin,)
+    request.auth.memory.guard.reset(_guarded_scope(request, named), origins=origins)
+
+
+@post("/guard/check", **in_thread("Look through a value", status=200))
+def check_content(request: StrictRequest, data: JSONBody[CheckContent]) -> Detections:
+    """Return what the guard would find in a value; nothing is stored."""
+    found = request.auth.memory.guard.check(data.content)
+    return Detections(detections=[Detection(**msgspec.structs.asdict(one)) for one in found])
+
+
+def _guarded_scope(request: StrictRequest, named: str | None) -> Scope | None:
+    return None if named is None else Scope.named(named, tenant=request.auth.memory.tenant)
 
 
 @get("/roles", **in_thread("List roles"))

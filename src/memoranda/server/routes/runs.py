@@ -372,3 +372,28 @@ def resolve_conflict(request: StrictRequest, conflict: Name, data: JSONBody[Reso
     """Keep what is current, or take what was proposed: it is then written for the actor who proposed it."""
     decided = request.auth.memory.resolve(conflict, data.verdict, reason=data.reason)
     return decision_json(decided.approval, decided.result)
+
+
+@get("/quarantine", **in_thread("List the quarantine"))
+def list_quarantine(
+    request: StrictRequest, named: Below = None, after: After = None, limit: PageLimit = PAGE
+) -> Response[Approvals]:
+    """Return the writes that the guard held back, with what was found in them, oldest first."""
+    memory = request.auth.memory
+    found = memory.quarantine.list(None if named is None else Scope.named(named, tenant=memory.tenant))
+    kept, go_on = page_of_list(found, after, limit, lambda one: one.id, max_bytes=request.page_bytes, out=approval_json)
+    return JsonResponse(Approvals(approvals=kept, next=go_on))
+
+
+@post("/quarantine/{held:str}/release", **in_thread("Release a held write", 404, 409, 502, 507, status=200))
+def release_held(request: StrictRequest, held: Name, data: JSONBody[Decide]) -> Decided:
+    """Store what was held; it stays as little trusted as its writer."""
+    decided = request.auth.memory.quarantine.release(held, data.reason)
+    return decision_json(decided.approval, decided.result)
+
+
+@post("/quarantine/{held:str}/discard", **in_thread("Discard a held write", 404, 409, 507, status=200))
+def discard_held(request: StrictRequest, held: Name, data: JSONBody[Decide]) -> Decided:
+    """Drop what was held."""
+    decided = request.auth.memory.quarantine.discard(held, data.reason)
+    return decision_json(decided.approval, decided.result)

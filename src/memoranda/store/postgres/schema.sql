@@ -100,6 +100,20 @@ CREATE TABLE memoranda.grants (
     PRIMARY KEY (tenant, id)
 );
 
+-- What the guard does about what origins write, where that is not the default.
+CREATE TABLE memoranda.guards (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    origin TEXT COLLATE "C" NOT NULL,
+    instructions TEXT COLLATE "C",
+    secrets TEXT COLLATE "C",
+    payment TEXT COLLATE "C",
+    codes TEXT COLLATE "C",
+    protected TEXT COLLATE "C",
+    largest BIGINT,
+    PRIMARY KEY (tenant, scope, origin)
+);
+
 CREATE TABLE memoranda.approvals (
     tenant TEXT COLLATE "C" NOT NULL,
     id TEXT COLLATE "C" NOT NULL,

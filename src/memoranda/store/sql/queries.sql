@@ -259,6 +259,13 @@ ORDER BY place;
 -- The grants of a tenant, oldest first.
 SELECT id, actor, rule FROM memoranda.grants WHERE tenant = :tenant ORDER BY place;
 
+-- name: list_guards(tenant)
+-- What the guard of a tenant does, by scope and origin.
+SELECT scope, origin, instructions, secrets, payment, codes, protected, largest
+FROM memoranda.guards
+WHERE tenant = :tenant
+ORDER BY scope, origin;
+
 -- name: list_approvals(tenant, after, limit)
 -- The approvals of a tenant after one, oldest first.
 SELECT {approval}
@@ -437,6 +444,14 @@ UPSERT INTO memoranda.grants KEY (tenant, id);
 -- name: remove_grant(tenant, id)
 -- Remove a grant.
 DELETE FROM memoranda.grants WHERE tenant = :tenant AND id = :id;
+
+-- name: put_guard(tenant, scope, origin, instructions, secrets, payment, codes, protected, largest)
+-- Keep what the guard does about an origin in a scope.
+UPSERT INTO memoranda.guards KEY (tenant, scope, origin);
+
+-- name: remove_guard(tenant, scope, origin)
+-- Remove it.
+DELETE FROM memoranda.guards WHERE tenant = :tenant AND scope = :scope AND origin = :origin;
 
 -- name: put_approval(tenant, id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect)
 -- Keep an approval; one that exists keeps its place.

@@ -24,6 +24,7 @@ from memoranda.model.effect import Approval, effect_decoder
 from memoranda.model.entry import Collection, Space
 from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.guard import GuardRule
 from memoranda.model.names import keys_below
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.rejection import StoredRejection
@@ -190,6 +191,13 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         "put_grant",
         list="list_grants",
         remove="remove_grant",
+    ),
+    GuardRule: _Plain(
+        "rule of the guard for",
+        tuple(map(_Column, ("scope", "origin", "instructions", "secrets", "payment", "codes", "protected", "largest"))),
+        "put_guard",
+        list="list_guards",
+        remove="remove_guard",
     ),
     Approval: _Plain(
         "approval",

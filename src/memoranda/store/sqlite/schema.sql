@@ -85,6 +85,20 @@ CREATE TABLE grants (
     UNIQUE (tenant, id)
 ) STRICT;
 
+-- What the guard does about what origins write, where that is not the default.
+CREATE TABLE guards (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    instructions TEXT,
+    secrets TEXT,
+    payment TEXT,
+    codes TEXT,
+    protected TEXT,
+    largest INTEGER,
+    PRIMARY KEY (tenant, scope, origin)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE approvals (
     place INTEGER PRIMARY KEY,
     tenant TEXT NOT NULL,

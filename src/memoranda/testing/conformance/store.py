@@ -20,6 +20,7 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
+from memoranda.testing.conformance.guard import GuardPolicyPromises, GuardPromises, QuarantinePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
@@ -35,7 +36,7 @@ from memoranda.testing.conformance.requests import (
 )
 from memoranda.testing.conformance.runs import RunPromises
 from memoranda.testing.conformance.transfer import TransferPromises
-from memoranda.testing.conformance.trust import AuthorityPromises, GuardPromises, OriginPromises
+from memoranda.testing.conformance.trust import AuthorityPromises, OriginPromises
 
 
 class StoreConformance(
@@ -73,8 +74,10 @@ class StoreConformance(
     MarkPromises,
     OriginPromises,
     AuthorityPromises,
+    GuardPolicyPromises,
     GuardPromises,
     RejectionPromises,
+    QuarantinePromises,
     ConformanceBase,
 ):
     """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

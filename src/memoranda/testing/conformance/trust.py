@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import ApprovalRequired, Conflict, Denied, Held, LimitExceeded, UsageError
+from memoranda.errors import ApprovalRequired, Conflict, Denied, Held, UsageError
 from memoranda.model.policy import Policy
 from memoranda.model.trust import TRUST_OF, OriginKind, Trust
 from memoranda.testing.conformance.base import assert_raises, present, recall_contents
@@ -343,57 +343,3 @@ class AuthorityPromises:
         assert [match.content for match in now] == ["Lives in Porto"]
         moved = ada.learn([{"role": "user", "content": "I moved to Faro."}], conversation="c3")
         assert [lesson.verdict for lesson in moved.lessons] == ["replaced"]
-
-
-class GuardPromises:
-    """What little-trusted origins write is looked through before it is stored."""
-
-    @pytest.mark.parametrize("kind", ["tool_external", "unknown"])
-    def test_g52_an_order_from_an_untrusted_origin_is_held_until_it_is_released(
-        self, memory: Memory, ada: ScopedMemory, kind: OriginKind
-    ) -> None:
-        writer = memory.acting_as("other", policy=WRITER, origin=kind).scope(user="ada")
-        error = assert_raises(Held, writer.set, "review", ORDER)
-        assert error.details["cause"] == "quarantine"
-        held = writer.remember(ORDER, collection="notes")
-        writer.remember("The invoice of May is paid", collection="notes")
-        assert (ada.get("review"), ada.list()) == (None, [])
-        assert recall_contents(ada, "invoice") == ["The invoice of May is paid"]
-        waiting = memory.approvals.list()
-        assert [one.cause for one in waiting] == ["quarantine", "quarantine"]
-        assert held.held == waiting[1].id
-        memory.approvals.approve(waiting[1].id, reason="it is a quotation")
-        assert ORDER in recall_contents(ada, "invoice")
-        # A user may write what they like.
-        assert ada.set("review", ORDER).version == 1
-
-    def test_secrets_and_payment_data_from_tools_are_redacted(self, memory: Memory, ada: ScopedMemory) -> None:
-        tool = from_tool(memory)
-        card = "Paid with 4111 1111 1111 1111 on Monday"
-        tool.set("receipt", {"text": card, "total": 12})
-        stored = ada.value("receipt")
-        assert "4111" not in stored["text"]
-        assert (stored["total"], stored["text"].endswith("on Monday")) == (12, True)
-        ada.set("receipt.own", {"text": card})
-        assert ada.value("receipt.own") == {"text": card}
-
-    def test_long_values_from_tools_are_refused(self, memory: Memory, ada: ScopedMemory) -> None:
-        tool = from_tool(memory)
-        assert_raises(LimitExceeded, tool.set, "page", "long " * 20_000)
-        assert tool.set("page", "long " * 1_000).version == 1
-        assert ada.set("page.own", "long " * 20_000).version == 1
-
-    @pytest.mark.parametrize(
-        "key", ["persona", "agent.system_prompt", "permissions.admin", "userRole", "policy.refunds"]
-    )
-    @pytest.mark.parametrize("kind", ["tool_external", "assistant", "import"])
-    def test_g53_protected_keys_are_closed_to_models_and_tools(
-        self, memory: Memory, ada: ScopedMemory, key: str, kind: OriginKind
-    ) -> None:
-        writer = memory.acting_as("other", policy=WRITER, origin=kind).scope(user="ada")
-        assert_raises(Denied, writer.set, key, "anything")
-        assert_raises(Denied, lambda: writer.remember("anything", collection="notes", key=key))
-        assert writer.set("travel.style", "trains").version == 1
-        assert ada.set(key, "mine").version == 1
-        refused = [event for event in memory.ledger.events() if event.decision == "deny"]
-        assert [event.actor for event in refused] == ["other", "other"]

@@ -117,3 +117,53 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- What the guard does about what origins write, where that is not the default.
+CREATE TABLE memoranda.guards (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    origin TEXT COLLATE "C" NOT NULL,
+    instructions TEXT COLLATE "C",
+    secrets TEXT COLLATE "C",
+    payment TEXT COLLATE "C",
+    codes TEXT COLLATE "C",
+    protected TEXT COLLATE "C",
+    largest BIGINT,
+    PRIMARY KEY (tenant, scope, origin)
+);
+
+ALTER TABLE memoranda.guards ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenants ON memoranda.guards USING (tenant = ANY (ARRAY(SELECT tenant FROM memoranda.roles)));
+
+CREATE FUNCTION memoranda.remove_guards(tenant TEXT, chosen TID[]) RETURNS BIGINT
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $remove$
+            DECLARE
+                removed BIGINT;
+            BEGIN
+                PERFORM memoranda.check_tenant($1);
+                DELETE FROM memoranda.guards AS held WHERE held.ctid = ANY ($2) AND held.tenant || '' = $1;
+                GET DIAGNOSTICS removed = ROW_COUNT;
+                RETURN removed;
+            END
+            $remove$;
+REVOKE ALL ON FUNCTION memoranda.remove_guards FROM PUBLIC;
+
+-- Roles that may use the grants of a tenant may use these.
+DO $$
+DECLARE
+    held RECORD;
+BEGIN
+    FOR held IN
+        SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
+        FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
+        WHERE oid = 'memoranda.grants'::regclass AND privilege_type = 'INSERT' AND grantee <> relowner
+    LOOP
+        EXECUTE format('GRANT SELECT, INSERT ON memoranda.guards TO %s', held.grantee);
+        EXECUTE format(
+            'GRANT UPDATE (instructions, secrets, payment, codes, protected, largest) ON memoranda.guards TO %s',
+            held.grantee
+        );
+        EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.remove_guards TO %s', held.grantee);
+    END LOOP;
+END
+$$;

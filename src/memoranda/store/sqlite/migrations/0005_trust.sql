@@ -74,3 +74,17 @@ CREATE TABLE rejections (
 CREATE INDEX rejections_by_scope ON rejections (tenant, scope);
 
 ALTER TABLE tenants ADD COLUMN rejected INTEGER NOT NULL DEFAULT 0;
+
+-- What the guard does about what origins write, where that is not the default.
+CREATE TABLE guards (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    instructions TEXT,
+    secrets TEXT,
+    payment TEXT,
+    codes TEXT,
+    protected TEXT,
+    largest INTEGER,
+    PRIMARY KEY (tenant, scope, origin)
+) STRICT, WITHOUT ROWID;
