@@ -52,6 +52,10 @@ MUTATING = {
     "ScopedMemory.supersede": "supersede",
     "ScopedMemory.forget": "forget",
     "ScopedMemory.undo": "undo",
+    "ScopedMemory.copy": "copy",
+    "ScopedMemory.validate": "validate",
+    "Memory.taint": "taint",
+    "Memory.undo": "undo",
     "Batch.__exit__": "write_facts",
     "ScopedBatch.__exit__": "write_batch",
     "Blocks.update": "set_fact",
@@ -91,9 +95,14 @@ HARMLESS = {
     "ScopedMemory.entries",
     "ScopedMemory.entry",
     "ScopedMemory.entry_history",
+    "ScopedMemory.lineage",
     "ScopedMemory.collections",
     "ScopedMemory.namespaces",
     "ScopedMemory.batch",
+    "Ledger.deletions",
+    "Ledger.rollbacks",
+    "Permissions.epoch",
+    "Memory.at_epoch",
     "Blocks.get",
     "Blocks.list",
     "Blocks.recall",
@@ -266,6 +275,7 @@ update_definition delete_definition erase sweep scrub inspect list_tenants read_
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
 export import recall_all learn unlearn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_collections list_namespaces list_scopes find_stale read_roles define_role delete_role read_steps end_idle_sessions
+read_lineage copy validate taint read_deletions read_rollbacks read_epoch
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}
@@ -342,7 +352,7 @@ def test_an_effect_in_the_shared_scope_reaches_the_whole_tenant_unless_it_is_lis
     assert {kind.__struct_config__.tag for kind in EFFECTS if kind.in_one_scope} == {
         *("get_fact", "list_facts", "read_history", "set_fact", "delete_fact"),
         *("remember", "recall", "list_entries", "get_entry", "read_chain", "list_namespaces", "list_collections"),
-        *("forget", "supersede", "undo"),
+        *("forget", "supersede", "undo", "copy", "validate", "read_lineage"),
     }
 
 
@@ -432,6 +442,21 @@ def undo_forget(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path)
     memory.scope(user="ada").undo(owner.scope(user="ada").forget(known.ref))
 
 
+def copy(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    known = owner.scope(user="ada").remember("Ada has a dog.", collection="notes")
+    memory.scope(user="ada").copy(known.ref, to="project:atlas")
+
+
+def validate(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    known = owner.from_origin("tool_external").scope(user="ada").remember("Ada has a dog.", collection="notes")
+    memory.scope(user="ada").validate(known.ref)
+
+
+def undo_taint(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    owner.at("shared").remember("Ada has a bird.", collection="notes")
+    memory.undo(owner.taint(actor="owner", scope=owner.at("shared").scope))
+
+
 def send_entries(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     with memory.scope(user="ada").batch() as writes:
         writes.remember("Ada plays go.", collection="notes")
@@ -468,6 +493,10 @@ ATTEMPTS = {
     "ScopedMemory.supersede": supersede,
     "ScopedMemory.forget": forget,
     "ScopedMemory.undo": undo_forget,
+    "ScopedMemory.copy": copy,
+    "ScopedMemory.validate": validate,
+    "Memory.taint": lambda memory, owner, folder: memory.taint(actor="nobody"),
+    "Memory.undo": undo_taint,
     "Batch.__exit__": send_batch,
     "ScopedBatch.__exit__": send_entries,
     "Blocks.update": lambda memory, owner, folder: memory.scope(user="ada").blocks.update(
@@ -518,7 +547,8 @@ def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call
     refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
     assert refused == [("agent:outside", MUTATING[call])]
 
-    insider = opened.acting_as("agent:inside", policy=EVERYTHING)
+    # Agents validate nothing.
+    insider = opened.acting_as("user:inside" if call == "ScopedMemory.validate" else "agent:inside", policy=EVERYTHING)
     ATTEMPTS[call](insider, opened, tmp_path)
     refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
     assert refused == [("agent:outside", MUTATING[call])]

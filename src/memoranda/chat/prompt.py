@@ -141,11 +141,18 @@ def preview(
     history = History(version=0) if conversation_id is None else read_history(memory, user, conversation_id)
     if conversation_id is not None and history.agent_id is not None:
         ensure_agent(conversation_id, history.agent_id, agent.id)
-    return assemble(memory, agent, history, message, user=user, policy=policy).prompt
+    return assemble(memory, agent, history, message, user=user, policy=policy, is_preview=True).prompt
 
 
 def assemble(
-    memory: Memory, agent: Agent, history: History, message: str | None, *, user: str, policy: MemoryPolicy
+    memory: Memory,
+    agent: Agent,
+    history: History,
+    message: str | None,
+    *,
+    user: str,
+    policy: MemoryPolicy,
+    is_preview: bool = False,
 ) -> Assembled:
     """Return the prompt for a new message, or without one, for resuming the last turn."""
     mine = Scope.of(tenant=memory.tenant, user=user)
@@ -176,6 +183,7 @@ def assemble(
         searches=searches,
         limit=policy.archival_limit,
         threshold=policy.archival_min_score,
+        is_preview=is_preview,
     )
     context = build_context(plan, memory.perform)
     shown = render_items([item for item in context.items if item.score is None])

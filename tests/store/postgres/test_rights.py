@@ -99,6 +99,7 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         ada.set("weight", 61, idempotency_key="first")
         ada.set("weight", 62)
         ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes")
+        ada.set("height.unit", "cm", derived_from=["fact:user:ada#weight"])
         ada.session("s1").set("mood", "calm")
         memory.permissions.grant("agent", "memory", level="approve")
         with pytest.raises(ApprovalRequired):
@@ -408,7 +409,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == 20 * len(MODES)
+    assert len(everything) == 22 * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -480,7 +481,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
         asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM memoranda.{} GROUP BY tenant")
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
-    assert len(tables) == 15
+    assert len(tables) == 16
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -620,14 +621,14 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
             connection.execute(SECOND_RECIPE.encode())
         with psycopg.connect(generous, autocommit=True) as connection:
             connection.execute('GRANT UPDATE, DELETE ON memoranda.facts TO "Second hand"')
-        assert len(lockable(meadow, *MODES)) == 18 * len(MODES)
+        assert len(lockable(meadow, *MODES)) == 20 * len(MODES)
         assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 20
         assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
         assert lockable(cleaner, "EXCLUSIVE") == {("usage", "EXCLUSIVE")}
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 20 * len(MODES)
+        assert len(lockable(app, *MODES)) == 22 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

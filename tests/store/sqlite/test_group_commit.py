@@ -150,7 +150,7 @@ def test_a_lone_failure_leaves_nothing(store: SqliteStore):
 def test_a_statement_that_fails_undoes_its_own_work_alone(store: SqliteStore):
     def fail(rows) -> None:
         put(rows, "gone", 1)
-        rows._run("put_fact", *[None] * 13)  # NOT NULL is violated: SQLite undoes the statement, not the rest
+        rows._run("put_fact", *[None] * 15)  # NOT NULL is violated: SQLite undoes the statement, not the rest
 
     raised = in_one_batch(store, lambda: store.transact(increment), lambda: store.transact(fail))
     assert raised[0] is None
