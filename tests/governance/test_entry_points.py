@@ -103,6 +103,7 @@ HARMLESS = {
     "Ledger.rollbacks",
     "Permissions.epoch",
     "Memory.at_epoch",
+    "Memory.for_model",
     "Blocks.get",
     "Blocks.list",
     "Blocks.recall",
@@ -183,6 +184,8 @@ COMMANDS = {
     "supersede": "ScopedMemory.supersede",
     "forget": "ScopedMemory.forget",
     "undo": "ScopedMemory.undo",
+    "validate": "ScopedMemory.validate",
+    "taint": "Memory.taint",
     "collections delete": "Collections.delete",
     "collections reembed": "Collections.reembed",
     "permissions grant": "Permissions.grant",
@@ -203,6 +206,7 @@ COMMANDS = {
     "import": "Memory.import_file",
 }
 HARMLESS_COMMANDS = {
+    "lineage",
     "check",
     "format",
     "test",

@@ -36,7 +36,16 @@ from memoranda.model.ref import as_ref
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import Imported
-from memoranda.model.trust import TRUST_OF, OriginKind, check_origin, is_at_least, kind_of_actor, lowest
+from memoranda.model.trust import (
+    TRUST_OF,
+    OriginKind,
+    Trust,
+    check_origin,
+    check_trust,
+    is_at_least,
+    kind_of_actor,
+    lowest,
+)
 from memoranda.store.base import Store
 from memoranda.store.sqlite import SqliteStore
 
@@ -385,6 +394,25 @@ class Memory:
         trust = lowest(self._caller.trust, TRUST_OF[check_origin(origin)])
         authority = lowest(self._caller.authority, trust)
         return self._with_caller(msgspec.structs.replace(self._caller, kind=origin, trust=trust, authority=authority))
+
+    def for_model(self, told: Trust = "high") -> Memory:
+        """Return a handle for what a model writes that was told memory of at least this trust.
+
+        It is trusted as a model is, and no more than what it was told. It replaces what the actor may replace, unless
+        it was told something of less than medium trust: then nothing that is trusted more than that.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada").scope
+        ...     [memory.for_model(told).at(ada).create(told, 1).origin.trust for told in ("high", "low")]
+        ['medium', 'low']
+        """
+        kind: OriginKind = "assistant"
+        trust = lowest(self._caller.trust, TRUST_OF[kind], check_trust(told, "told"))
+        authority = self._caller.authority
+        if not is_at_least(trust, "medium"):
+            authority = lowest(authority, trust)
+        return self._with_caller(msgspec.structs.replace(self._caller, kind=kind, trust=trust, authority=authority))
 
     def in_tenant(self, tenant: str) -> Memory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant.

@@ -26,6 +26,7 @@ from memoranda.model.conversation import Part
 from memoranda.model.limits import larger_limit
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import Trust, lowest
 from memoranda.model.value import encode, encode_checked
 
 
@@ -116,6 +117,8 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Prompt
     seen: Seen
     mounts: Mounts
+    told: Trust = "high"
+    """How far the least trusted memory in the prompt is trusted."""
 
 
 def preview(
@@ -194,7 +197,8 @@ def assemble(
     prompt = msgspec.structs.replace(prompt, token_estimate=_estimate(prompt))
     stamps = {item.scope: item.updated_at for item in context.items if item.kind == "core"}
     seen: Seen = {("core", owner): stamps.get(scope) for owner, scope in core.items()}
-    return Assembled(prompt=prompt, seen=seen, mounts=mounts)
+    trusts: list[Trust] = [item.origin.trust for item in context.items]
+    return Assembled(prompt=prompt, seen=seen, mounts=mounts, told=lowest("high", *trusts))
 
 
 def ask_of(agent: Agent, prompt: Prompt) -> Ask:
