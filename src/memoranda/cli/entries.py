@@ -250,7 +250,7 @@ def taint(
         reason=reason,
         dry_run=dry_run,
     )
-    would = "would be" if dry_run else "were"
+    would = "would be" if dry_run else "was" if len(done.ended) == 1 else "were"
     lines = [
         f"{formats.count(len(done.ended), 'memory')} {would} quarantined",
         *map("  {}".format, done.ended),
