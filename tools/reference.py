@@ -134,6 +134,9 @@ _GROUPS = {
     ),
     "Learning, and what to tell an agent": ("/api/v1/memory/learn", "/api/v1/memory/context"),
     "Forgetting and rejecting": ("/api/v1/memory/forget", "/api/v1/memory/undo", "/api/v1/rejections"),
+    "Lineage and containment": (
+        *("/api/v1/memory/lineage", "/api/v1/memory/copy", "/api/v1/memory/validate", "/api/v1/taint"),
+    ),
     "Chat": ("/api/v1/agent/", "/api/v1/conversations", "/api/v1/sleep"),
     "ABL agents and their sessions": ("/api/v1/agents", "/api/v1/sessions"),
     "Machines, workflows and their runs": (

@@ -18,7 +18,8 @@
     ├── AlreadyExists
     ├── StaleRecords                    records that a changed schema refuses     .count .records
     ├── Conflict                        it was changed by another writer         .expected .actual
-    │   └── IdempotencyMismatch         one idempotency key, two different requests
+    │   ├── IdempotencyMismatch         one idempotency key, two different requests
+    │   └── StaleEpoch                  permissions changed since it was decided upon
     ├── EmbedderError                   what turns text into vectors
     │   ├── EmbedderMismatch            a collection was made with another one   .expected .actual
     │   └── EmbeddingFailed             it failed, or returned no valid vector   .retryable
@@ -292,6 +293,10 @@ class Conflict(MemorandaError):
 
 class IdempotencyMismatch(Conflict):
     """An idempotency key that was used before, for another request."""
+
+
+class StaleEpoch(Conflict):
+    """Permissions changed after the write was decided upon."""
 
 
 class EmbedderError(MemorandaError):

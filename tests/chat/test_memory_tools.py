@@ -224,3 +224,30 @@ def test_an_agent_without_memory_tools_has_none(say: Say, scripted: Any, call: A
     model = scripted("Hello")
     say("Go", model=model, agent=Agent(id="gardener"), conversation_id="c2")
     assert [spec.name for spec in model.asked[0].tools] == ["update_memory", "recall_memory"]
+
+
+@pytest.mark.parametrize(("looks", "trust"), [(False, "medium"), (True, "low")])
+def test_g46_what_a_model_writes_is_trusted_no_more_than_what_it_was_told(
+    memory: Memory, say: Say, scripted: Any, call: Any, looks: bool, trust: str
+) -> None:
+    page = memory.from_origin("tool_external").scope(user="ada")
+    page.blocks.update("archival", "- Bees like heather", expected_updated_at=None)
+    calls = [call(("recall_memory", {"query": "" if looks else "trams"})), call(update("- Plants heather"))]
+    say("What shall I plant?", model=scripted(*calls, "Noted."), memory_policy={"archival_mode": "tool_only"})
+    origin = memory.scope(user="ada").blocks.history("core")[-1].origin
+    assert (origin.kind, origin.trust) == ("assistant", trust)
+
+
+def test_g49_a_model_that_was_told_something_untrusted_does_not_replace_what_its_user_wrote(
+    memory: Memory, say: Say, write: Any, scripted: Any, call: Any
+) -> None:
+    page = memory.from_origin("tool_external").scope(user="ada")
+    page.blocks.update("archival", "- Bees like heather", expected_updated_at=None)
+    write("core", "- Keeps bees")
+    model = scripted(call(update("- Keeps hens")), "Noted.")
+    say("Hens now", model=model, memory_policy={"archival_mode": "off"})
+    model = scripted(call(("recall_memory", {"query": ""})), call(update("- Keeps wasps")), "Noted.")
+    say("Wasps now", model=model, memory_policy={"archival_mode": "tool_only"})
+    core = memory.scope(user="ada").blocks.get("core")
+    assert core is not None and core.content == "- Keeps hens"
+    assert [one.proposed for one in memory.conflicts()] == ["- Keeps wasps"]

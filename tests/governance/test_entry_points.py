@@ -54,6 +54,10 @@ MUTATING = {
     "ScopedMemory.undo": "undo",
     "ScopedMemory.reject": "reject",
     "ScopedMemory.withdraw": "withdraw",
+    "ScopedMemory.copy": "copy",
+    "ScopedMemory.validate": "validate",
+    "Memory.taint": "taint",
+    "Memory.undo": "undo",
     "Batch.__exit__": "write_facts",
     "ScopedBatch.__exit__": "write_batch",
     "Blocks.update": "set_fact",
@@ -98,10 +102,16 @@ HARMLESS = {
     "ScopedMemory.entries",
     "ScopedMemory.entry",
     "ScopedMemory.entry_history",
+    "ScopedMemory.lineage",
     "ScopedMemory.collections",
     "ScopedMemory.namespaces",
     "ScopedMemory.rejections",
     "ScopedMemory.batch",
+    "Ledger.deletions",
+    "Ledger.rollbacks",
+    "Permissions.epoch",
+    "Memory.at_epoch",
+    "Memory.for_model",
     "Blocks.get",
     "Blocks.list",
     "Blocks.recall",
@@ -190,6 +200,8 @@ COMMANDS = {
     "undo": "ScopedMemory.undo",
     "reject": "ScopedMemory.reject",
     "withdraw": "ScopedMemory.withdraw",
+    "validate": "ScopedMemory.validate",
+    "taint": "Memory.taint",
     "collections delete": "Collections.delete",
     "collections reembed": "Collections.reembed",
     "permissions grant": "Permissions.grant",
@@ -216,6 +228,7 @@ COMMANDS = {
 }
 HARMLESS_COMMANDS = {
     "rejections",
+    "lineage",
     "check",
     "format",
     "test",
@@ -295,6 +308,7 @@ list_collections list_namespaces list_scopes find_stale read_roles define_role d
 list_conflicts
 reject withdraw list_rejections
 set_guard read_guards
+read_lineage copy validate taint read_deletions read_rollbacks read_epoch
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}
@@ -374,6 +388,7 @@ def test_an_effect_in_the_shared_scope_reaches_the_whole_tenant_unless_it_is_lis
         *("get_fact", "list_facts", "read_history", "set_fact", "delete_fact"),
         *("remember", "recall", "list_entries", "get_entry", "read_chain", "list_namespaces", "list_collections"),
         *("forget", "supersede", "undo", "reject", "withdraw", "list_rejections"),
+        *("copy", "validate", "read_lineage"),
     }
 
 
@@ -480,6 +495,21 @@ def undo_forget(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path)
     memory.scope(user="ada").undo(owner.scope(user="ada").forget(known.ref))
 
 
+def copy(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    known = owner.scope(user="ada").remember("Ada has a dog.", collection="notes")
+    memory.scope(user="ada").copy(known.ref, to="project:atlas")
+
+
+def validate(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    known = owner.from_origin("tool_external").scope(user="ada").remember("Ada has a dog.", collection="notes")
+    memory.scope(user="ada").validate(known.ref)
+
+
+def undo_taint(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
+    owner.at("shared").remember("Ada has a bird.", collection="notes")
+    memory.undo(owner.taint(actor="owner", scope=owner.at("shared").scope))
+
+
 def send_entries(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     with memory.scope(user="ada").batch() as writes:
         writes.remember("Ada plays go.", collection="notes")
@@ -518,6 +548,10 @@ ATTEMPTS = {
     "ScopedMemory.undo": undo_forget,
     "ScopedMemory.reject": lambda memory, owner, folder: memory.scope(user="ada").reject("Plays chess"),
     "ScopedMemory.withdraw": withdraw,
+    "ScopedMemory.copy": copy,
+    "ScopedMemory.validate": validate,
+    "Memory.taint": lambda memory, owner, folder: memory.taint(actor="nobody"),
+    "Memory.undo": undo_taint,
     "Batch.__exit__": send_batch,
     "ScopedBatch.__exit__": send_entries,
     "Blocks.update": lambda memory, owner, folder: memory.scope(user="ada").blocks.update(
@@ -573,7 +607,8 @@ def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call
     refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
     assert refused == [("agent:outside", MUTATING[call])]
 
-    insider = opened.acting_as("agent:inside", policy=EVERYTHING)
+    # Agents validate nothing.
+    insider = opened.acting_as("user:inside" if call == "ScopedMemory.validate" else "agent:inside", policy=EVERYTHING)
     ATTEMPTS[call](insider, opened, tmp_path)
     refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
     assert refused == [("agent:outside", MUTATING[call])]

@@ -172,3 +172,17 @@ def test_facts_and_entries_are_written_all_or_none(someone):
         writes = [{"remember": {"content": "Acme is in Lyon", "collection": "terms"}}, wrong]
         assert someone.post(f"{API}/memory/facts", json={"writes": writes}).status_code in (409, 422)
     assert contents(someone) == ["Acme pays within 14 days"]
+
+
+def test_g46_lineage_travels_and_a_copy_goes_with_its_original(someone):
+    page = remember(someone, "Cone 6 is 1222 degrees")
+    sent = {"value": 1222, "derived_from": [f"entry:{page}"]}
+    fact = someone.put(f"{API}/memory/facts/kiln.degrees", json=sent)
+    assert fact.status_code == 200
+    lineage = someone.get(f"{API}/memory/lineage", params={"ref": f"entry:{page}"}).json()
+    assert [one["ref"].rpartition("#")[2] for one in lineage["descendants"]] == ["kiln.degrees"]
+    refused = someone.put(f"{API}/memory/facts/kiln.degrees", json={"value": 1, "derived_from": ["entry:none"]})
+    assert refused.status_code == 404
+    assert someone.post(f"{API}/memory/validate", json={"ref": f"entry:{page}"}).status_code == 403  # who wrote it
+    assert someone.post(FORGET, json={"id": f"entry:{page}"}).json()["count"] == 2
+    assert someone.get(f"{API}/memory/facts/kiln.degrees").status_code == 404

@@ -21,7 +21,10 @@ from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
 from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Roles, Runs
 
 # What only makes another handle, or collects a write for later, does not touch the store and is not awaited.
-_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "at_once", "through"})
+_IMMEDIATE = frozenset(
+    {"scope", "at", "batch", "acting_as", "from_origin", "for_model", "at_epoch", "in_tenant", "narrowed", "at_once"}
+    | {"through"}
+)
 _COLLECTING = frozenset({"set", "delete", "remember", "forget"})
 
 

@@ -50,6 +50,7 @@ from memoranda.model.event import (
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
+from memoranda.model.lineage import Deletion, Lineage, Rollback, Tainted, Validated
 from memoranda.model.policy import Grant, Level, Policy, Role, Rule
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import DEFAULT_TENANT, Scope
@@ -143,6 +144,22 @@ class AsyncMemory(AsyncHandle):
         """Return the writes that wait because they contradict something more trusted, each with what is current."""
     async def resolve(self, conflict: str, verdict: Literal["keep", "take"], *, reason: str = "") -> Decided:
         """Decide a conflict: keep what is current, or take what was proposed; return the decision and its result."""
+    async def taint(
+        self,
+        *,
+        ref: str | None = None,
+        actor: str | None = None,
+        source: str | None = None,
+        origin: OriginKind | None = None,
+        event: int | None = None,
+        run: str | None = None,
+        scope: Scope | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> Tainted:
+        """Quarantine what one of these names, with all that was derived from it, in one transaction."""
+    async def undo(self, done: Tainted | str) -> Restored:
+        """Bring back what a taint ended, with its origins, by its result or its `undo`."""
     @property
     def runs(self) -> AsyncRuns:
         """The runs of machines and workflows."""
@@ -159,8 +176,10 @@ class AsyncMemory(AsyncHandle):
         origin: OriginKind | None = None,
     ) -> AsyncMemory:
         """Return a handle for another actor, under this policy, this role, or what is granted to the actor."""
-    async def from_origin(self, origin: OriginKind) -> AsyncMemory:
+    def from_origin(self, origin: OriginKind) -> AsyncMemory:
         """Return a handle for the same actor that passes on what comes from another origin: it is trusted no more."""
+    def for_model(self, told: Trust = "high") -> AsyncMemory:
+        """Return a handle for what a model writes that was told memory of at least this trust."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant."""
     def narrowed(self, policy: Policy) -> AsyncMemory:
@@ -169,6 +188,8 @@ class AsyncMemory(AsyncHandle):
         """Return a handle whose events say that they came through this door: `cli`, `rest` or `abl`."""
     def at_once(self) -> AsyncMemory:
         """Return a handle that does not block: a write that would have to wait raises `Busy` instead."""
+    def at_epoch(self, epoch: int) -> AsyncMemory:
+        """Return a handle whose writes raise `StaleEpoch` where permissions have changed since this epoch."""
     async def observed(self, observe: Callable[[Effect, Any], None]) -> AsyncMemory:
         """Return a handle that tells a function of every effect that was carried out, and what it returned."""
     async def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
@@ -228,6 +249,8 @@ class AsyncScopedMemory(AsyncHandle):
         domain: str | None = None,
         source: str | None = None,
         idempotency_key: str | None = None,
+        derived_from: Sequence[str] = (),
+        requires_confirmation: bool = False,
     ) -> Fact:
         """Write a fact and return it. `expect` is the version it must be at; 0 means it must not exist."""
     async def create(self, key: str, value: Any, *, ttl: Duration | None = None, domain: str | None = None) -> Fact:
@@ -241,6 +264,7 @@ class AsyncScopedMemory(AsyncHandle):
         ttl: Duration | None = None,
         domain: str | None = None,
         attempts: int = 1000,
+        derived_from: Sequence[str] = (),
     ) -> Fact:
         """Read a value, pass it to `change`, and write what that returns; start over if it was changed meanwhile."""
     async def delete(
@@ -282,6 +306,8 @@ class AsyncScopedMemory(AsyncHandle):
         replaces: str | None = None,
         chunk: int | bool | None = None,
         source: str | None = None,
+        derived_from: Sequence[str] = (),
+        requires_confirmation: bool = False,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use."""
     async def remember_many(
@@ -292,6 +318,7 @@ class AsyncScopedMemory(AsyncHandle):
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
+        derived_from: Sequence[str] = (),
     ) -> builtins.list[Remembered]:
         """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
     async def remember_text(
@@ -398,7 +425,7 @@ class AsyncScopedMemory(AsyncHandle):
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""
-    async def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | str) -> Restored:
+    async def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | Tainted | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`."""
     async def reject(self, value: Any, *, key: str | None = None, reason: str = "") -> Rejection:
         """End a value here and below, and keep it from coming back until the rejection is withdrawn."""
@@ -406,6 +433,12 @@ class AsyncScopedMemory(AsyncHandle):
         """Take a rejection of this scope back; what it ended stays ended until it is undone."""
     async def rejections(self) -> builtins.list[Rejection]:
         """Return what was rejected here and below, oldest first: who did it, when and why, and never the value."""
+    async def lineage(self, ref: str) -> Lineage:
+        """Return what something was derived from, and what was derived from it, each with how far it is trusted."""
+    async def copy(self, ref: str, *, to: Scope | str | AsyncScopedMemory) -> Remembered | Fact:
+        """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original."""
+    async def validate(self, ref: str, *, reason: str = "") -> Validated:
+        """Trust an entry or a fact as far as this principal is trusted, who has to be a user and not its writer."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing."""
     async def session(self, id: str) -> AsyncScopedMemory:
@@ -645,6 +678,10 @@ class AsyncLedger(AsyncHandle):
         """Return events from a position on. With `max_bytes` the list ends with the event whose content exceeds it."""
     async def tail(self, limit: int = 20, *, max_bytes: int | None = None) -> list[Event]:
         """Return the newest events, oldest first; with `max_bytes` fewer, where their content exceeds it."""
+    async def deletions(self, scope: Scope | None = None) -> list[Deletion]:
+        """Return what was deleted, oldest first: what, where, by whom and under which permission epoch."""
+    async def rollbacks(self, scope: Scope | None = None) -> list[Rollback]:
+        """Return what was undone, oldest first, and the reads that had been given the state before."""
 
 class AsyncPermissions(AsyncHandle):
     """The grants of a tenant: who may do what."""
@@ -664,6 +701,8 @@ class AsyncPermissions(AsyncHandle):
         """Revoke a grant by its id."""
     async def list(self) -> list[Grant]:
         """Return every grant, oldest first."""
+    async def epoch(self, scope: Scope | None = None) -> int:
+        """Return the permission epoch of a scope: it grows with each change of what anyone may do there."""
 
 class AsyncRoles(AsyncHandle):
     """The roles of a tenant: named sets of permissions for API keys, signed tokens and users."""

@@ -67,6 +67,8 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Minimum score of a match; without it, one that shares a word with the query or has a score of 0.5."""
     budget: int | None = None
     """Maximum number of tokens."""
+    is_preview: bool = False
+    """Whether no model is told: then the ledger does not say that one was."""
 
 
 def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens = estimate_tokens) -> Context:
@@ -163,12 +165,12 @@ def _facts(plan: ContextPlan, perform: Perform, draft: _Draft) -> dict[tuple[Sco
         return {}
     gets = tuple(GetFact(scope=scope, key=key) for scope, key in wanted)
     try:
-        found: list[Fact | None] = perform(GetFacts(scope=plan.scope, gets=gets))
+        found: list[Fact | None] = perform(GetFacts(scope=plan.scope, gets=gets, told=not plan.is_preview))
     except Denied:
         found = []
         for get in gets:
             try:
-                found.append(perform(get))
+                found += perform(GetFacts(scope=plan.scope, gets=(get,), told=not plan.is_preview))
             except Denied:
                 found.append(None)
                 draft.leave(_fact_ref(get.scope, get.key), "core" if get.key == key_of("core") else "record", "denied")

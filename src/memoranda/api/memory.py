@@ -25,6 +25,7 @@ from memoranda.api.tenant import (
     Runs,
 )
 from memoranda.api.transfer import is_counted, lines_of, parse_lines, write_lines
+from memoranda.engine.containment import Taint
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
 from memoranda.engine.scopes import ListScopes
@@ -36,13 +37,26 @@ from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scru
 from memoranda.governance.permissions import Membership, check_role_name, policies_of_role
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
 from memoranda.model.effect import Contested, Effect
+from memoranda.model.entry import Restored
 from memoranda.model.limits import Limits, check_count
+from memoranda.model.lineage import Tainted
 from memoranda.model.names import check_label, require_label
 from memoranda.model.policy import BUILT_IN_ROLES, OWNER, Level, Policy, Rule
+from memoranda.model.ref import as_ref
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import Imported
-from memoranda.model.trust import TRUST_OF, OriginKind, check_origin, is_at_least, kind_of_actor, lower_kind, lowest
+from memoranda.model.trust import (
+    TRUST_OF,
+    OriginKind,
+    Trust,
+    check_origin,
+    check_trust,
+    is_at_least,
+    kind_of_actor,
+    lower_kind,
+    lowest,
+)
 from memoranda.store.base import Store
 from memoranda.store.sqlite import SqliteStore
 
@@ -256,6 +270,62 @@ class Memory:
         decide = self.approvals.approve if verdict == "take" else self.approvals.refuse
         return decide(conflict, reason=reason)
 
+    def taint(
+        self,
+        *,
+        ref: str | None = None,
+        actor: str | None = None,
+        source: str | None = None,
+        origin: OriginKind | None = None,
+        event: int | None = None,
+        run: str | None = None,
+        scope: Scope | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> Tainted:
+        """Quarantine what one of these names, with all that was derived from it, in one transaction.
+
+        `ref` names a memory, `actor`, `source` and `origin` what they wrote, `event` what an event of the ledger wrote,
+        `run` what a run wrote; `scope` narrows it to what is there and below. Derived memory goes in every scope. The
+        result says which recalls and contexts had served it. `undo` brings it back as it was.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada, web = memory.scope(user="ada"), memory.from_origin("tool_external").scope(user="ada")
+        ...     page = web.remember("The glaze is safe", source="bad.example")
+        ...     note = ada.remember("Cups can be glazed with it", derived_from=[page.ref])
+        ...     done = memory.taint(source="bad.example", reason="the page was hacked")
+        ...     len(done.refs), len(done.descendants), len(ada.entries())
+        ...     memory.undo(done).count, len(ada.entries())
+        (1, 1, 0)
+        (2, 2)
+        """
+        if sum(one is not None for one in (ref, actor, source, origin, event, run)) != 1:
+            raise UsageError(
+                "a taint names one thing", hint="Pass one of `ref`, `actor`, `source`, `origin`, `event` and `run`"
+            )
+        for name, label in (("actor", actor), ("source", source), ("run", run), ("reason", reason or None)):
+            check_label(name, label)
+        check_count("event", event, least=1, path="event")
+        return self.perform(
+            Taint(
+                scope=self._shared,
+                ref=None if ref is None else str(as_ref(ref, tenant=self.tenant)),
+                actor=actor,
+                source=source,
+                origin=None if origin is None else check_origin(origin),
+                event=event,
+                run=run,
+                below=scope,
+                reason=reason,
+                dry_run=dry_run,
+            )
+        )
+
+    def undo(self, done: Tainted | str) -> Restored:
+        """Bring back what a taint ended, with its origins, by its result or its `undo`."""
+        return self.at(self._shared).undo(done)
+
     @property
     def runs(self) -> Runs:
         """The runs of machines and workflows."""
@@ -352,6 +422,25 @@ class Memory:
         authority = lowest(self._caller.authority, trust)
         return self._with_caller(msgspec.structs.replace(self._caller, kind=kind, trust=trust, authority=authority))
 
+    def for_model(self, told: Trust = "high") -> Memory:
+        """Return a handle for what a model writes that was told memory of at least this trust.
+
+        It is trusted as a model is, and no more than what it was told. It replaces what the actor may replace, unless
+        it was told something of less than medium trust: then nothing that is trusted more than that.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada").scope
+        ...     [memory.for_model(told).at(ada).create(told, 1).origin.trust for told in ("high", "low")]
+        ['medium', 'low']
+        """
+        kind: OriginKind = "assistant"
+        trust = lowest(self._caller.trust, TRUST_OF[kind], check_trust(told, "told"))
+        authority = self._caller.authority
+        if not is_at_least(trust, "medium"):
+            authority = lowest(authority, trust)
+        return self._with_caller(msgspec.structs.replace(self._caller, kind=kind, trust=trust, authority=authority))
+
     def in_tenant(self, tenant: str) -> Memory:
         """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant.
 
@@ -418,6 +507,25 @@ class Memory:
         busy
         """
         return self._with_caller(msgspec.structs.replace(self._caller, at_once=True))
+
+    def at_epoch(self, epoch: int) -> Memory:
+        """Return a handle whose writes raise `StaleEpoch` where permissions have changed since this epoch.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada").scope
+        ...     decided = memory.at_epoch(memory.permissions.epoch(ada))
+        ...     decided.at(ada).set("tone", "warm").version
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read", scope=ada)
+        ...     try:
+        ...         decided.at(ada).set("tone", "cold")
+        ...     except memoranda.StaleEpoch as stale:
+        ...         print(stale.expected, stale.actual)
+        1
+        0 1
+        """
+        check_count("epoch", epoch, path="epoch")
+        return self._with_caller(msgspec.structs.replace(self._caller, epoch=epoch))
 
     def observed(self, observe: Callable[[Effect, Any], None]) -> Memory:
         """Return a handle that tells a function of every effect that was carried out, and what it returned.

@@ -27,14 +27,17 @@ from memoranda.api.arguments import (
 from memoranda.api.blocks import Blocks, history_effect
 from memoranda.engine.batch import Result, Write, WriteBatch
 from memoranda.engine.collections import ListCollections
+from memoranda.engine.copies import Copy
 from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember, part_key
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.forget import Forget
+from memoranda.engine.lineage import ReadLineage
 from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.rejections import ListRejections, Reject, Withdraw
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.engine.supersede import SAME_METADATA, Supersede
 from memoranda.engine.undo import Undo, check_token
+from memoranda.engine.validation import Validate
 from memoranda.errors import Conflict, Hint, InvalidFilter, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
@@ -59,6 +62,7 @@ from memoranda.model.fact import Fact, Revision
 from memoranda.model.identifier import Identifier
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
+from memoranda.model.lineage import Lineage, Tainted, Validated
 from memoranda.model.names import LONGEST_LABEL, check_key, check_label, check_own_key, require_label
 from memoranda.model.ref import as_ref, is_ref
 from memoranda.model.rejection import Rejection
@@ -133,10 +137,14 @@ class ScopedMemory:
         domain: str | None = None,
         source: str | None = None,
         idempotency_key: str | None = None,
+        derived_from: Sequence[str] = (),
+        requires_confirmation: bool = False,
     ) -> Fact:
         """Write a fact and return it. `expect` is the version it must be at; 0 means it must not exist.
 
-        A write without a `ttl` is permanent, even over a fact that was not.
+        A write without a `ttl` is permanent, even over a fact that was not. What is `derived_from` other memory, by
+        refs, is trusted no more than the least trusted of it. With `requires_confirmation` the write waits, and raises
+        Held: it is visible once someone else has approved it.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -155,6 +163,8 @@ class ScopedMemory:
             domain=domain,
             source=source,
             idempotency_key=idempotency_key,
+            derived_from=derived_from,
+            requires_confirmation=requires_confirmation,
         )
         return self._gate.perform(effect, self._caller)
 
@@ -182,6 +192,7 @@ class ScopedMemory:
         ttl: Duration | None = None,
         domain: str | None = None,
         attempts: int = 1_000,
+        derived_from: Sequence[str] = (),
     ) -> Fact:
         """Read a value, pass it to `change`, and write what that returns; start over if it was changed meanwhile.
 
@@ -205,7 +216,8 @@ class ScopedMemory:
             value = change(default if fact is None else fact.value)
             tag = domain if domain is not None else fact.domain if fact else None
             try:
-                return self.set(key, value, expect=fact.version if fact else 0, ttl=ttl, domain=tag)
+                expect = fact.version if fact else 0
+                return self.set(key, value, expect=expect, ttl=ttl, domain=tag, derived_from=derived_from)
             except Conflict:
                 if attempt == attempts - 1:
                     raise
@@ -316,6 +328,8 @@ class ScopedMemory:
         replaces: str | None = None,
         chunk: int | bool | None = None,
         source: str | None = None,
+        derived_from: Sequence[str] = (),
+        requires_confirmation: bool = False,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; a collection is made on first use.
 
@@ -329,6 +343,10 @@ class ScopedMemory:
 
         Recall makes use of some metadata: `thread` (entries of one thread are
         neighbours), `actor` (who said it) and `time` (when, ISO 8601).
+
+        What is `derived_from` other memory, by refs, is trusted no more than the least trusted of it. With
+        `requires_confirmation` it is not visible until someone else has approved it: the result says that it is
+        `held`.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -345,6 +363,12 @@ class ScopedMemory:
                     hint="Leave out `collection`, `namespace`, `key` and `chunk`, or leave out `replaces`",
                     path="replaces",
                 )
+            if derived_from or requires_confirmation:
+                raise UsageError(
+                    "what replaces an entry is not derived or confirmed in the same call",
+                    hint="Leave out `replaces`, and remember under the key of the entry",
+                    path="replaces",
+                )
             effect = self._supersede_effect(replaces, content, metadata, ttl, source, only_entries=True)
             done: Superseded = self._gate.perform(effect, self._caller)
             return Remembered(
@@ -358,9 +382,13 @@ class ScopedMemory:
             )
         place = NOTES if collection is None else collection
         if chunk is not None and chunk is not False:
+            if derived_from or requires_confirmation:
+                raise UsageError("a text in parts is not derived or confirmed", hint="Leave out `chunk`", path="chunk")
             return self._remember_parts(content, chunk, metadata, key, place, namespace, ttl, source)
         item = make_item(content, metadata, key, self._gate.limits)
-        return self._remember((item,), place, namespace, ttl, source)[0]
+        if derived_from:
+            item = msgspec.structs.replace(item, derived_from=check_sources(derived_from, self.scope))
+        return self._remember((item,), place, namespace, ttl, source, requires_confirmation=requires_confirmation)[0]
 
     def _remember_parts(
         self,
@@ -400,8 +428,11 @@ class ScopedMemory:
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
+        derived_from: Sequence[str] = (),
     ) -> builtins.list[Remembered]:
         """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any.
+
+        `derived_from` are the refs of what all of them were made of; a map may name more of them.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -411,6 +442,12 @@ class ScopedMemory:
         [True, True]
         """
         checked = tuple(_item_of(item, number, self._gate.limits) for number, item in enumerate(items))
+        if derived_from:
+            refs = check_sources(derived_from, self.scope)
+            checked = tuple(
+                msgspec.structs.replace(item, derived_from=tuple(dict.fromkeys((*item.derived_from, *refs))))
+                for item in checked
+            )
         return self._remember(checked, collection, namespace, ttl, source) if checked else []
 
     def remember_text(
@@ -836,7 +873,7 @@ class ScopedMemory:
         effect = forget_effect(self.scope, id, collection, key, namespace, where, identifier, dry_run=dry_run)
         return self._gate.perform(effect, self._caller)
 
-    def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | str) -> Restored:
+    def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | Tainted | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`.
 
         What was added goes, too: the messages and statements of a learn. What was rejected since stays away, and is
@@ -852,14 +889,14 @@ class ScopedMemory:
         ...     ada.undo(gone).count, ada.entry(done.ref).content
         (1, 'Celadon turns green')
         """
-        if isinstance(done, Forgotten | Rejection) and done.undo is None:
+        if isinstance(done, Forgotten | Rejection | Tainted) and done.undo is None:
             return Restored()  # nothing was ended
         if isinstance(done, Learned):
             each = [self.undo(token) for token in reversed(done.undo)]
             refs = tuple(ref for one in each for ref in one.refs)
             rejected = tuple(ref for one in each for ref in one.rejected)
             return Restored(refs=refs, count=len(refs), rejected=rejected)
-        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered | Rejection) else done
+        token = done.undo if isinstance(done, Forgotten | Superseded | Remembered | Rejection | Tainted) else done
         return self._gate.perform(Undo(scope=self.scope, token=check_token(token)), self._caller)
 
     def reject(self, value: Any, *, key: str | None = None, reason: str = "") -> Rejection:
@@ -919,6 +956,50 @@ class ScopedMemory:
         """
         return self._perform(ListRejections(scope=self.scope))
 
+    def lineage(self, ref: str) -> Lineage:
+        """Return what something was derived from, and what was derived from it, each with how far it is trusted.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     page = memory.from_origin("tool_external").scope(user="ada").remember("Cone 6 is 1222 degrees")
+        ...     note = ada.remember("The kiln has to reach 1222 degrees", derived_from=[page.ref])
+        ...     [(one.ref == page.ref, one.trust) for one in ada.lineage(note.ref).sources]
+        [(True, 'low')]
+        """
+        return self._perform(ReadLineage(scope=self.scope, ref=str(as_ref(ref, tenant=self.scope.tenant))))
+
+    def copy(self, ref: str, *, to: Scope | str | ScopedMemory) -> Remembered | Fact:
+        """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada, atlas = memory.scope(user="ada"), memory.at("project:atlas")
+        ...     note = ada.remember("Bisque firing on Monday")
+        ...     copied = ada.copy(note.ref, to=atlas)
+        ...     gone = ada.forget(note.ref)
+        ...     gone.count, atlas.entries()
+        (2, [])
+        """
+        named = str(as_ref(ref, tenant=self.scope.tenant))
+        return self._perform(Copy(scope=self._scope_of(to), ref=named, within=self.scope))
+
+    def validate(self, ref: str, *, reason: str = "") -> Validated:
+        """Trust an entry or a fact as far as this principal is trusted, who has to be a user and not its writer.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     fact = memory.acting_as("tool:web", policy=memoranda.Policy.of(allow=("memory",))).scope(
+        ...         user="ada"
+        ...     ).set("opening", "nine")
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.validate("fact:user:ada#opening", reason="I asked at the door")
+        ...     done.before, ada.get("opening").origin.trust
+        ('low', 'high')
+        """
+        check_label("reason", reason or None)
+        return self._perform(Validate(scope=self.scope, ref=str(as_ref(ref, tenant=self.scope.tenant)), reason=reason))
+
     def batch(self, *, idempotency_key: str | None = None) -> ScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing.
 
@@ -969,6 +1050,7 @@ class ScopedMemory:
         source: str | None,
         *,
         document: str | None = None,
+        requires_confirmation: bool = False,
     ) -> builtins.list[Remembered]:
         check_label("source", source)
         check_own_namespace(namespace)
@@ -980,6 +1062,7 @@ class ScopedMemory:
             ttl=None if ttl is None else parse_duration(ttl),
             source=source,
             document=document,
+            requires_confirmation=requires_confirmation,
         )
         return self._gate.perform(effect, self._caller)
 
@@ -1040,7 +1123,7 @@ def forget_effect(
     )
 
 
-_ITEM_FIELDS = frozenset({"content", "metadata", "key"})
+_ITEM_FIELDS = frozenset({"content", "metadata", "key", "derived_from"})
 
 
 def _item_of(item: Mapping[str, Any], number: int, limits: Limits) -> Item:
@@ -1052,7 +1135,9 @@ def _item_of(item: Mapping[str, Any], number: int, limits: Limits) -> Item:
             item=number,
         )
     try:
-        return make_item(item["content"], item.get("metadata"), item.get("key"), limits)
+        made = make_item(item["content"], item.get("metadata"), item.get("key"), limits)
+        refs = item.get("derived_from")
+        return msgspec.structs.replace(made, derived_from=tuple(map(str, map(as_ref, refs)))) if refs else made
     except UsageError as error:
         error.message = f"item {number}: {error.message}"
         error.details["item"] = number
@@ -1070,6 +1155,8 @@ def set_effect(
     domain: str | None = None,
     source: str | None = None,
     idempotency_key: str | None = None,
+    derived_from: Sequence[str] = (),
+    requires_confirmation: bool = False,
 ) -> SetFact:
     """Return the effect of a set, or raise what is wrong with the arguments."""
     check_own_key(scope, key)
@@ -1086,7 +1173,16 @@ def set_effect(
         domain=domain,
         source=source,
         idempotency_key=idempotency_key,
+        derived_from=check_sources(derived_from, scope) if derived_from else (),
+        requires_confirmation=requires_confirmation,
     )
+
+
+def check_sources(named: Sequence[str], scope: Scope) -> tuple[str, ...]:
+    """Return the refs that something is derived from, or raise UsageError."""
+    if isinstance(named, str):
+        raise UsageError("`derived_from` is one text, not several refs", hint="Pass a list", path="derived_from")
+    return tuple(dict.fromkeys(str(as_ref(one, tenant=scope.tenant)) for one in named))
 
 
 def delete_effect(

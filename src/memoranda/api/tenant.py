@@ -44,11 +44,12 @@ from memoranda.governance.approvals import Decide, Decided, ReadApprovals
 from memoranda.governance.detection import Detection, find_in
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.guard import ReadGuards, guard_change
-from memoranda.governance.ledger import ReadLedger, VerifyLedger
+from memoranda.governance.ledger import ReadDeletions, ReadLedger, ReadRollbacks, VerifyLedger
 from memoranda.governance.permissions import (
     DefineRole,
     DeleteRole,
     GrantRule,
+    ReadEpoch,
     ReadGrants,
     ReadRoles,
     RevokeGrant,
@@ -76,6 +77,7 @@ from memoranda.model.event import (
 from memoranda.model.fact import Fact
 from memoranda.model.guard import Action, GuardBook, GuardPolicy, GuardRule
 from memoranda.model.limits import check_count
+from memoranda.model.lineage import Deletion, Rollback
 from memoranda.model.names import check_label
 from memoranda.model.policy import Grant, Level, Role, Rule
 from memoranda.model.scope import Scope
@@ -691,6 +693,32 @@ class Ledger(TenantHandle):
         self._gate.settle()
         return self._perform(ReadLedger(scope=self._shared, limit=limit, max_bytes=max_bytes, newest=True))
 
+    def deletions(self, scope: Scope | None = None) -> list[Deletion]:
+        """Return what was deleted, oldest first: what, where, by whom and under which permission epoch.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("kiln.cone", 6)
+        ...     gone = ada.delete("kiln.cone")
+        ...     [(one.effect, one.scope.path, one.key, one.actor) for one in memory.ledger.deletions()]
+        [('delete_fact', 'user:ada', 'kiln.cone', 'owner')]
+        """
+        return self._perform(ReadDeletions(scope=self._shared, below=scope))
+
+    def rollbacks(self, scope: Scope | None = None) -> list[Rollback]:
+        """Return what was undone, oldest first, and the reads that had been given the state before.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     note = ada.remember("Bisque firing on Monday")
+        ...     back = ada.undo(ada.forget(note.ref))
+        ...     [one.refs == (note.ref,) for one in memory.ledger.rollbacks()]
+        [True]
+        """
+        return self._perform(ReadRollbacks(scope=self._shared, below=scope))
+
 
 class Permissions(TenantHandle):
     """The grants of a tenant: who may do what."""
@@ -746,6 +774,20 @@ class Permissions(TenantHandle):
         [('agent:mail', 'memory.read')]
         """
         return self._perform(ReadGrants(scope=self._shared))
+
+    def epoch(self, scope: Scope | None = None) -> int:
+        """Return the permission epoch of a scope: it grows with each change of what anyone may do there.
+
+        A change for a scope above it, or for the whole tenant, counts too. Without a scope, every change counts.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada, bo = memory.scope(user="ada").scope, memory.scope(user="bo").scope
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read", scope=ada)
+        ...     memory.permissions.epoch(ada), memory.permissions.epoch(bo), memory.permissions.epoch()
+        (1, 0, 1)
+        """
+        return self._perform(ReadEpoch(scope=self._shared, of=scope))
 
 
 class Roles(TenantHandle):

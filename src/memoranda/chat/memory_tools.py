@@ -36,6 +36,7 @@ from memoranda.model.block import (
 from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import Match, Recalled
 from memoranda.model.scope import Scope
+from memoranda.model.trust import Origin, Trust, lowest
 from memoranda.runs.records import UPDATE_MEMORY, load_memory, update_records, update_tool
 
 Seen = dict[tuple[BlockType, BlockScope], datetime | None]
@@ -119,10 +120,22 @@ class MemoryTools:
     """The memory tools of one agent for one user, in one run."""
 
     def __init__(
-        self, memory: Memory, *, user: str, agent_id: str, seen: Seen, source: str, mounts: Mounts | None = None
+        self,
+        memory: Memory,
+        *,
+        user: str,
+        agent_id: str,
+        seen: Seen,
+        source: str,
+        mounts: Mounts | None = None,
+        told: Trust = "high",
     ) -> None:
-        """Take the blocks that the prompt showed, what is mounted, and the label of the source for the history."""
-        through = memory.through(_DOOR, origin="assistant")
+        """Take the blocks that the prompt showed, what is mounted, and the label of the source for the history.
+
+        `told` is how far the least trusted memory in the prompt is trusted: what the model writes is trusted no more.
+        """
+        self._told: Trust = told
+        through = memory.through(_DOOR)
         self._memory = through
         self._owner = user
         self._agent = agent_id
@@ -150,7 +163,7 @@ class MemoryTools:
 
     def _update(self, asked: _Update) -> dict[str, Any]:
         block, scope = asked.block, asked.scope
-        blocks = self._blocks[scope]
+        blocks = self._blocks_of(scope)
         if (block, scope) not in self._seen:
             current = blocks.get(block)
             self._seen[block, scope] = None
@@ -166,9 +179,27 @@ class MemoryTools:
         self._seen[block, scope] = written.updated_at
         return {"written": {"block": block, "scope": scope, "updated_at": written.updated_at.isoformat()}}
 
+    def _blocks_of(self, scope: BlockScope) -> Blocks:
+        """Return the blocks of a scope, as the model may write them after what it was told."""
+        own = {"user": self._owner} if scope == "user" else {"user": self._owner, "agent": self._agent}
+        return self._memory.for_model(self._told).scope(**own).blocks
+
+    def _note_trust(self, *origins: Origin) -> None:
+        """Lower the trust of what the model writes to that of what it is told now."""
+        trusts: list[Trust] = [origin.trust for origin in origins]
+        self._told = lowest(self._told, *trusts)
+
+    def _note_block(self, block: BlockType, agent: str | None) -> None:
+        ids = {"user": self._owner} if agent is None else {"user": self._owner, "agent": agent}
+        fact = self._memory.scope(**ids).get(key_of(block))
+        if fact is not None:
+            self._note_trust(fact.origin)
+
     def _conflict(self, block: BlockType, scope: BlockScope, current: Block | None) -> dict[str, Any]:
         """Return the response to a rejected write, which shows the model the present text."""
         self._seen[block, scope] = None if current is None else current.updated_at
+        if current is not None:
+            self._note_block(block, current.agent_id)
         return {
             "error": "conflict",
             "code": Conflict.code,
@@ -183,10 +214,14 @@ class MemoryTools:
         """Write the records that are mounted, all or nothing."""
         slugs = [definition.slug for definition, _ in self._mounts.records]
         ids = [definition.id for definition, _ in self._mounts.records]
-        working = load_memory(self._memory, owner=self._owner, agent=self._agent, definition_ids=ids, on_invalid="skip")
+        memory = self._memory.for_model(self._told)
+        working = load_memory(memory, owner=self._owner, agent=self._agent, definition_ids=ids, on_invalid="skip")
         return {"memory": update_records(working, slugs, arguments)}
 
     def _recall(self, asked: _Recall) -> dict[str, Any]:
+        lines = self._blocks["agent"].recall(asked.query, limit=asked.limit)
+        for agent in {match.agent_id for match in lines}:
+            self._note_block("archival", agent)
         found: list[tuple[float, dict[str, Any]]] = [
             (
                 match.score,
@@ -197,11 +232,13 @@ class MemoryTools:
                     "updated_at": match.updated_at.isoformat(),
                 },
             )
-            for match in self._blocks["agent"].recall(asked.query, limit=asked.limit)
+            for match in lines
         ]
         for search in self._mounts.searches(asked.query):
             matches: Recalled = self._memory.perform(msgspec.structs.replace(search, limit=asked.limit))
-            found += [(match.score, _entry(match)) for match in matches if is_near(match, None)]
+            near = [match for match in matches if is_near(match, None)]
+            self._note_trust(*(match.origin for match in near))
+            found += [(match.score, _entry(match)) for match in near]
         if self._mounts.collections and asked.query.strip():
             found.sort(key=lambda one: -one[0])
         return {"memories": [memory for _, memory in found[: asked.limit]]}

@@ -26,6 +26,7 @@ from memoranda.model.conversation import Part
 from memoranda.model.limits import larger_limit
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import Trust, lowest
 from memoranda.model.value import encode, encode_checked
 
 
@@ -116,6 +117,8 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Prompt
     seen: Seen
     mounts: Mounts
+    told: Trust = "high"
+    """How far the least trusted memory in the prompt is trusted."""
 
 
 def preview(
@@ -141,11 +144,18 @@ def preview(
     history = History(version=0) if conversation_id is None else read_history(memory, user, conversation_id)
     if conversation_id is not None and history.agent_id is not None:
         ensure_agent(conversation_id, history.agent_id, agent.id)
-    return assemble(memory, agent, history, message, user=user, policy=policy).prompt
+    return assemble(memory, agent, history, message, user=user, policy=policy, is_preview=True).prompt
 
 
 def assemble(
-    memory: Memory, agent: Agent, history: History, message: str | None, *, user: str, policy: MemoryPolicy
+    memory: Memory,
+    agent: Agent,
+    history: History,
+    message: str | None,
+    *,
+    user: str,
+    policy: MemoryPolicy,
+    is_preview: bool = False,
 ) -> Assembled:
     """Return the prompt for a new message, or without one, for resuming the last turn."""
     mine = Scope.of(tenant=memory.tenant, user=user)
@@ -176,6 +186,7 @@ def assemble(
         searches=searches,
         limit=policy.archival_limit,
         threshold=policy.archival_min_score,
+        is_preview=is_preview,
     )
     context = build_context(plan, memory.perform)
     shown = render_items([item for item in context.items if item.score is None])
@@ -186,7 +197,8 @@ def assemble(
     prompt = msgspec.structs.replace(prompt, token_estimate=_estimate(prompt))
     stamps = {item.scope: item.updated_at for item in context.items if item.kind == "core"}
     seen: Seen = {("core", owner): stamps.get(scope) for owner, scope in core.items()}
-    return Assembled(prompt=prompt, seen=seen, mounts=mounts)
+    trusts: list[Trust] = [item.origin.trust for item in context.items]
+    return Assembled(prompt=prompt, seen=seen, mounts=mounts, told=lowest("high", *trusts))
 
 
 def ask_of(agent: Agent, prompt: Prompt) -> Ask:

@@ -187,6 +187,7 @@ class _Run:
             agent_id=agent.id,
             seen=assembled.seen,
             mounts=assembled.mounts,
+            told=assembled.told,
             source=source_label(place.conversation_id, turn.parts[0].seq),
         )
 

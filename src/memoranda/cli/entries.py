@@ -32,6 +32,7 @@ from memoranda.model.entry import KINDS, check_kinds
 if TYPE_CHECKING:
     from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
     from memoranda.engine.collections import Comparison
+    from memoranda.model.lineage import Lineage, Tainted, Validated
 
 
 app = group()
@@ -236,7 +237,75 @@ def undo(
     desk.out.result(done, "\n".join([f"{done.count} brought back in {desk.place.scope}", *done.refs]))
 
 
-def _fields(done: Remembered | Forgotten) -> dict[str, Any]:
+@command(app, "lineage", scoped=True, example="memoranda lineage entry:ent_1 --user ada")
+def lineage(desk: Desk, ref: Annotated[str, argument("REF", "The ref of an entry, fact or line.")]) -> None:
+    """Show what something was derived from, and what was derived from it, each with how far it is trusted."""
+    found = desk.place.lineage(ref)
+    if desk.out.json:
+        return desk.out.document(_fields(found))
+    desk.out.say(f"{found.ref}: trust {found.trust}, by {found.origin.actor}")
+    for what, relatives in (("from", found.sources), ("to", found.descendants)):
+        for one in relatives:
+            state = "" if one.current else ", no longer current"
+            desk.out.say(f"  {what} {one.ref}: trust {one.trust or 'unknown'}{state}")
+    if found.hidden:
+        desk.out.say(f"  and {found.hidden} that you may not read")
+
+
+@command(app, "validate", scoped=True, example="memoranda validate entry:ent_1 --user ada --actor user:bo")
+def validate(
+    desk: Desk,
+    ref: Annotated[str, argument("REF", "The ref of an entry or a fact.")],
+    reason: Annotated[str, option("TEXT", "Why it is trusted.")] = "",
+) -> None:
+    """Trust an entry or a fact as far as the actor is trusted, who is a user and did not write it."""
+    done = desk.place.validate(ref, reason=reason)
+    desk.out.result(_fields(done), f"{done.ref}: trust {done.trust}, before {done.before}")
+
+
+@command(app, "taint", example="memoranda taint --source bad.example --dry-run")
+def taint(
+    desk: Desk,
+    ref: Annotated[str | None, option("REF", "This memory.")] = None,
+    by: Annotated[str | None, option("ACTOR", "What this actor wrote.")] = None,
+    source: Annotated[str | None, option("TEXT", "What was written from this source.")] = None,
+    origin: Annotated[str | None, option("KIND", "What this kind of origin wrote, such as tool_external.")] = None,
+    event: Annotated[int | None, option("N", "What the event at this position of the ledger wrote.", min=1)] = None,
+    run: Annotated[str | None, option("ID", "What the steps of this run wrote.")] = None,
+    below: Annotated[str | None, option("SCOPE", "Only what is at or below this scope.")] = None,
+    reason: Annotated[str, option("TEXT", "Why.")] = "",
+    dry_run: Annotated[bool, flag("Only show what would be quarantined.", "--dry-run")] = False,
+) -> None:
+    """Quarantine memory with all that was derived from it, and show which recalls and contexts had served it.
+
+    `memoranda undo` without a user brings it back.
+    """
+    from memoranda.model.scope import Scope
+    from memoranda.model.trust import check_origin
+
+    done = desk.memory.taint(
+        ref=ref,
+        actor=by,
+        source=source,
+        origin=None if origin is None else check_origin(origin),
+        event=event,
+        run=run,
+        scope=None if below is None else Scope.named(below, tenant=desk.tenant),
+        reason=reason,
+        dry_run=dry_run,
+    )
+    would = "would be" if dry_run else "was" if len(done.ended) == 1 else "were"
+    lines = [
+        f"{formats.count(len(done.ended), 'memory')} {would} quarantined",
+        *map("  {}".format, done.ended),
+    ]
+    lines += [f"served at {one.position} to {one.actor}: {', '.join(one.refs)}" for one in done.served]
+    if done.undo:
+        lines.append(f"Undo it with: memoranda undo {done.undo}")
+    desk.out.result(_fields(done), "\n".join(lines))
+
+
+def _fields(done: Remembered | Forgotten | Lineage | Tainted | Validated) -> dict[str, Any]:
     from memoranda.wire.codec import plain
 
     return plain(done)

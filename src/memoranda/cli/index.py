@@ -44,6 +44,17 @@ COMMANDS = {
     "withdraw": Entry("entries", "Take a rejection back."),
     "rejections": Entry("entries", "List what was rejected: who did it, when and why."),
     "undo": Entry("entries", "Bring back what was forgotten or superseded, all or nothing."),
+    "lineage": Entry(
+        "entries",
+        "Show what something was derived from, and what was derived from it, each with how far it is trusted.",
+    ),
+    "validate": Entry(
+        "entries", "Trust an entry or a fact as far as the actor is trusted, who is a user and did not write it."
+    ),
+    "taint": Entry(
+        "entries",
+        "Quarantine memory with all that was derived from it, and show which recalls and contexts had served it.",
+    ),
     "collections": Entry("entries", "Collections: groups of entries with one embedder."),
     "ledger": Entry("ledger", "The ledger: a verifiable log of all changes and reads."),
     "permissions": Entry("access", "Permissions: who may do what."),

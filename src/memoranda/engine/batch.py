@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from memoranda.engine.derivation import limited_call
 from memoranda.engine.embedding import Texts, text_of, texts_by_space
 from memoranda.engine.entries import (
     EMBEDDING_TAKES_TIME,
@@ -30,7 +31,7 @@ from memoranda.engine.facts import (
     set_fact,
 )
 from memoranda.engine.forget import Forget, demands_of_forget, forget_after, origins_of_forget
-from memoranda.engine.reviews import contest
+from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
 from memoranda.model.effect import Demand, Side, WriteEffect
@@ -178,8 +179,12 @@ def _earlier_result(rows: Transaction, write: Write, name: str, number: int | No
 def write_batch(rows: Transaction, effect: WriteBatch, call: Call) -> Outcome[list[Result]]:
     """Do several writes in order; the transaction commits all of them or none."""
     ensure_batch_fits(len(effect.writes), call.limits)
-    if call.authority != "high":
-        contested = contest(rows, effect, _replaced_origins(rows, effect, call), call)
+    if call.decision != "approved" and any(_asks_for_confirmation(write) for write in effect.writes):
+        return confirm(rows, effect, call)
+    named = [ref for write in effect.writes for ref in _sources_of(write)]
+    least, _ = limited_call(rows, effect.scope.tenant, named, call)
+    if least.authority != "high":
+        contested = contest(rows, effect, _replaced_origins(rows, effect, call), least)
         if contested is not None:
             return contested  # pyright: ignore[reportReturnType]  # the gate raises it
     results: list[Result] = []
@@ -190,6 +195,18 @@ def write_batch(rows: Transaction, effect: WriteBatch, call: Call) -> Outcome[li
         results.append(outcome.value[0] if isinstance(write, Remember) else outcome.value)
         notes += outcome.notes
     return Outcome(results, tuple(notes))
+
+
+def _asks_for_confirmation(write: Write) -> bool:
+    return isinstance(write, SetFact | Remember) and write.requires_confirmation
+
+
+def _sources_of(write: Write) -> Iterator[str]:
+    if isinstance(write, SetFact):
+        yield from write.derived_from
+    elif isinstance(write, Remember):
+        for item in write.items:
+            yield from item.derived_from
 
 
 def _replaced_origins(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Origin]:

@@ -33,6 +33,7 @@ from memoranda.model.entry import STATEMENTS, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.lesson import LearnedLine
+from memoranda.model.ref import Ref, line_digest
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
@@ -194,6 +195,10 @@ def _match(place: Scope, number: int, line: str, score: float, updated_at: datet
 
 def _recall_note(effect: RecallBlocks, found: list[BlockMatch]) -> Note:
     detail: dict[str, object] = {"results": [f"{match.scope}:{match.line_number}" for match in found]}
+    if found:
+        places = {owner_of(archive): archive for archive in effect.archives}
+        names = [(places[match.scope, match.agent_id], line_digest(match.content)) for match in found]
+        detail["lines"] = [str(Ref("line", place, f"archival:{digest}")) for place, digest in names]
     if effect.agent is not None:
         detail["agent"] = effect.agent
     return Note(

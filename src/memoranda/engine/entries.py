@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from memoranda.engine.derivation import find_sources, limit_to, limited_call, link
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.pages import take_within
 from memoranda.engine.refs import find_entry
 from memoranda.engine.rejection_book import Known, find_among
-from memoranda.engine.reviews import contest
+from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, may_end
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb
 from memoranda.errors import LimitExceeded
@@ -47,6 +48,8 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Since when it holds, in microseconds, if that is not the moment of the call."""
     kind: OriginKind | None = None
     """What kind of origin it is from, if the caller only passes it on."""
+    derived_from: tuple[str, ...] = ()
+    """The refs of what it was made of: it is trusted no more than they are."""
 
 
 class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
@@ -61,6 +64,8 @@ class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
     source: str | None = None
     document: str | None = None
     """The key of the text whose parts the items are, in order."""
+    requires_confirmation: bool = False
+    """Whether it waits until someone else confirms it."""
 
     def weight(self) -> tuple[int, int]:
         """Return the number of items and the bytes of their contents."""
@@ -126,11 +131,16 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
     """
     ensure_storable(rows, effect, call.limits)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
+    if effect.requires_confirmation and call.decision != "approved":
+        waiting = confirm(rows, effect, call)
+        return Outcome(held_items(effect, waiting.value.details["approval"]), waiting.notes)
     before = _texts_to_replace(rows, shelf, effect)
-    if call.authority != "high":
+    named = [ref for item in effect.items for ref in item.derived_from]
+    least, _ = limited_call(rows, shelf.scope.tenant, named, call)
+    if least.authority != "high":
         replaced = (entry_of_key(rows, shelf, item.key) for item in effect.items if item.key is not None)
         current = (*before, *(one for one in replaced if one is not None and one.is_current_at(call.now)))
-        contested = contest(rows, effect, (one.origin for one in current), call)
+        contested = contest(rows, effect, (one.origin for one in current), least)
         if contested is not None:
             held = contested.value.details["approval"]
             return Outcome(held_items(effect, held), contested.notes)
@@ -151,7 +161,7 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
     # What would have taken the place of a text was rejected, so the text stays.
     kept = {item.key for item, one in zip(effect.items, done, strict=True) if one.rejected}
     over = (entry for entry in before if entry.id not in current and document_of(entry) not in kept)
-    notes += [end_entry(rows, entry, call.now) for entry in over]
+    notes += [end_entry(rows, entry, call.now, replaced=True) for entry in over]
     return Outcome(done, tuple(notes))
 
 
@@ -248,12 +258,17 @@ def store_items(
             # Never older than the entry that it replaces.
             begins = max(begins, current.created_at)
             if current.is_current_at(call.now):
-                notes.append(end_entry(rows, current, call.now if item.at is None else begins))
+                notes.append(end_entry(rows, current, call.now if item.at is None else begins, replaced=True))
             else:
                 notes.append(expire_entry(rows, current))
                 current, same = None, False
         entry = new_entries.make(item, digest, call)
-        new_entries.add(entry, begins, origin if item.kind is None else origin.from_kind(item.kind))
+        written_by = origin if item.kind is None else origin.from_kind(item.kind)
+        if item.derived_from:
+            sources = find_sources(rows, shelf.scope.tenant, dict.fromkeys(item.derived_from), call)
+            written_by = limit_to(written_by, sources)
+            link(rows, shelf.scope, f"entry:{entry.id}", 0, sources)
+        new_entries.add(entry, begins, written_by)
         if candidates is not None:
             candidates.note(item, digest)
         replaced = current.id if current is not None else None
@@ -556,11 +571,12 @@ def entry_of_key(rows: Reader, shelf: Shelf, key: str) -> Entry | None:
     return max(rows.entries(EntryQuery(shelf=shelf, key=key)), key=lambda one: one.sequence, default=None)
 
 
-def end_entry(rows: Transaction, entry: Entry, at: datetime) -> Note:
-    """End an entry; return the note for the ledger."""
+def end_entry(rows: Transaction, entry: Entry, at: datetime, *, replaced: bool = False) -> Note:
+    """End an entry, perhaps because another one takes its place; return the note for the ledger."""
     # Not before it was created, even if the clock was set back: importing it again has to see that it ended.
     rows.end_entry(entry.scope.tenant, entry.sequence, max(at, entry.created_at))
-    return entry_note("forget", shelf_of(entry), entry.id, entry.sequence)
+    detail = {"replaced": True} if replaced else None
+    return entry_note("forget", shelf_of(entry), entry.id, entry.sequence, detail=detail)
 
 
 def expire_entry(rows: Transaction, entry: Entry) -> Note:
@@ -587,7 +603,7 @@ def entry_note(
     id: str,
     sequence: int,
     payload: bytes | None = None,
-    detail: dict[str, int] | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> Note:
     """Return a note about an entry, or about several with the first one named."""
     return Note(

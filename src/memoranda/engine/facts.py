@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
 from memoranda.engine.blocks import end_removed_statements, ensure_block
+from memoranda.engine.derivation import fact_ref, limited_call, link
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
-from memoranda.engine.reviews import contest
+from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
@@ -66,6 +67,8 @@ class GetFacts(ReadEffect, frozen=True, kw_only=True, tag="get_facts"):
     """Read several facts of one tenant at one moment."""
 
     gets: tuple[GetFact, ...]
+    told: bool = False
+    """Whether they are for a prompt: then the ledger says which there were."""
 
     def demands(self) -> Iterator[Demand]:
         """Yield what each read needs."""
@@ -78,7 +81,11 @@ def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact |
     """Return several facts at one moment, in the order asked for."""
     for get in effect.gets:
         ensure_same_tenant(get.scope, effect.scope)
-    return Outcome([get_fact(rows, get, call).value for get in effect.gets])
+    found = [get_fact(rows, get, call).value for get in effect.gets]
+    refs = [fact_ref(fact.scope, fact.key) for fact in found if fact is not None] if effect.told else ()
+    if not refs:
+        return Outcome(found)
+    return Outcome(found, (Note(effect="context", scope=effect.scope.path, detail={"results": list(refs)}),))
 
 
 class ListFacts(ReadEffect, frozen=True, kw_only=True, tag="list_facts"):
@@ -236,6 +243,10 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
     source: str | None = None
     idempotency_key: str | None = None
     record: str | None = None
+    derived_from: tuple[str, ...] = ()
+    """The refs of what it was made of: it is trusted no more than they are."""
+    requires_confirmation: bool = False
+    """Whether it waits until someone else confirms it."""
     echo: bool = True
     """Whether the fact that comes back has its value; leaving it out saves decoding what the caller wrote."""
 
@@ -371,6 +382,10 @@ def request_part(rows: Transaction, write: SetFact | DeleteFact) -> list[Any]:
             about.append(write.record)
         if write.keep_end:
             about.append({"keep_end": True})
+        if write.derived_from:
+            about.append({"derived_from": list(write.derived_from)})
+        if write.requires_confirmation:
+            about.append({"requires_confirmation": True})
     return about
 
 
@@ -404,6 +419,7 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
 
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     scope, key = effect.scope, effect.key
+    call, sources = limited_call(rows, scope.tenant, effect.derived_from, call)
     payload = bytes(effect.payload) if effect.record is None else _record_payload(rows, effect, effect.record, call)
     is_of_block = is_block(scope, key)
     if is_of_block:
@@ -428,6 +444,8 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         domain=effect.domain,
         origin=call.origin.with_source(effect.source),
     )
+    if sources:
+        link(rows, scope, fact_ref(scope, key), version, sources)
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
 
@@ -485,7 +503,12 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
         return Outcome(False, notes)
     if is_block(effect.scope, effect.key):
         notes = (*notes, *end_removed_statements(rows, effect.scope, effect.key, "", call))
-    return Outcome(True, (*notes, remove_fact(rows, current, version, at, call.origin.with_source(effect.source))))
+    removed = remove_fact(rows, current, version, at, call.origin.with_source(effect.source))
+    if not rows.links(effect.scope.tenant, parent=fact_ref(effect.scope, effect.key)):
+        return Outcome(True, (*notes, removed))
+    from memoranda.engine.forget import end_derived  # which deletes facts
+
+    return Outcome(True, (*notes, removed, *end_derived(rows, effect.scope.tenant, [current], call)))
 
 
 def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:
@@ -494,9 +517,17 @@ def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origi
 
 
 def contest_facts(
-    rows: Transaction, effect: WriteEffect, writes: Iterable[SetFact | DeleteFact], call: Call
+    rows: Transaction, effect: WriteEffect, writes: Sequence[SetFact | DeleteFact], call: Call
 ) -> Outcome[Any] | None:
-    """Hold an effect whose writes would replace a fact of someone who is trusted more; None if none of them would."""
+    """Hold an effect whose writes would replace a fact of someone who is trusted more; None if none of them would.
+
+    One that asks for confirmation is held, too, until it is confirmed.
+    """
+    for write in writes:
+        if isinstance(write, SetFact) and (write.derived_from or write.requires_confirmation):
+            call, _ = limited_call(rows, write.scope.tenant, write.derived_from, call)
+            if write.requires_confirmation and call.decision != "approved":
+                return confirm(rows, effect, call)
     if call.authority == "high":
         return None
     current: dict[tuple[str, str], Fact] = {}

@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from memoranda.engine.derivation import editing
 from memoranda.engine.entries import document_of, end_entry, entry_of_key, live_entries, shelf_of, text_parts
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import follow_statement
+from memoranda.engine.lineage import Node, current_target, descendants, nodes_of
 from memoranda.engine.refs import Lines, Target, demand_of, find_target, sides_of
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
@@ -77,15 +79,47 @@ def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: in
     """Forget in a transaction that has made this number of notes already."""
     ensure_open(rows, effect.scope)
     targets = list(_targets(rows, effect, call))
+    followers = _derived_targets(rows, effect.scope.tenant, targets, call)
+    targets += followers.values()
     contested = None if effect.dry_run else contest(rows, effect, map(_origin_of, targets), call)
     if contested is not None:
         return contested  # pyright: ignore[reportReturnType]  # the gate raises it
     counted = _count(targets, dry_run=effect.dry_run)
     if effect.dry_run or not targets:
         return Outcome(counted)
-    notes = [note for target in targets for note in _end(rows, target, call)]
+    call = msgspec.structs.replace(call, authority="high")  # what it ends was compared with it above
+    notes = [note for target in targets[: len(targets) - len(followers)] for note in end_target(rows, target, call)]
+    notes += _follow(rows, effect.scope.tenant, followers, call)
     undo = undo_token(rows, effect.scope.tenant, len(notes), notes_before)
     return Outcome(msgspec.structs.replace(counted, undo=undo), tuple(notes))
+
+
+def end_derived(rows: Transaction, tenant: str, targets: Sequence[Target], call: Call) -> list[Note]:
+    """End what was derived from something that is forgotten; return the notes."""
+    return _follow(rows, tenant, _derived_targets(rows, tenant, targets, call), call)
+
+
+def _derived_targets(rows: Reader, tenant: str, targets: Sequence[Target], call: Call) -> dict[str, Target]:
+    """Return what was derived from these and is current, by refs: it goes with them, wherever it is."""
+    roots = [node for target in targets for node in nodes_of(target)]
+    found: dict[str, Target] = {}
+    for node in descendants(rows, tenant, roots, every_version=True):
+        target = current_target(rows, tenant, node, call)
+        if target is not None:
+            found[node.ref] = target
+    return found
+
+
+def _follow(rows: Transaction, tenant: str, followers: dict[str, Target], call: Call) -> list[Note]:
+    """End what was derived from something else; return the notes, which say so."""
+    notes: list[Note] = []
+    call = msgspec.structs.replace(call, authority="high")
+    for ref, target in followers.items():
+        if current_target(rows, tenant, Node(ref), call) is None:
+            continue  # it went with another one
+        for note in end_target(rows, target, call):
+            notes.append(msgspec.structs.replace(note, detail={**note.detail, "follows": True}))
+    return notes
 
 
 def origins_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Origin]:
@@ -154,8 +188,8 @@ def _bare(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, content=None, metadata={})
 
 
-def _end(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
-    """End one thing; return the notes for the ledger."""
+def end_target(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
+    """End what a ref names; return the notes for the ledger."""
     if isinstance(target, Entry):
         return (end_entry(rows, target, call.now), *follow_statement(rows, target, None, call))
     if isinstance(target, Fact):
@@ -171,7 +205,7 @@ def _end(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
     if not text.strip():
         return delete_fact(rows, DeleteFact(scope=block.scope, key=block.key), call).notes
     write = SetFact(scope=block.scope, key=block.key, payload=msgspec.Raw(encode(text)), domain=block.domain)
-    return set_fact(rows, write, call).notes
+    return set_fact(rows, write, editing(call, block)).notes
 
 
 def _count(targets: Sequence[Target], *, dry_run: bool) -> Forgotten:

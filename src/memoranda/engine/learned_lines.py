@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from memoranda.engine.blocks import BOOK, LEARNED, Book, read_book
+from memoranda.engine.derivation import editing
 from memoranda.engine.entries import entry_of_key
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.verbs import Call
@@ -38,7 +39,7 @@ from memoranda.model.event import Note
 from memoranda.model.fact import Revision
 from memoranda.model.lesson import LearnedLine, LeftOut, LineChange, Source, WhyLeftOut
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Origin
+from memoranda.model.trust import Origin, Trust, lowest
 from memoranda.model.value import encode
 from memoranda.store.base import Reader, RevisionQuery, Transaction
 
@@ -55,6 +56,8 @@ class Line(NamedTuple):
     block: BlockType = "core"
     """Where it belongs, if there is room."""
     sources: tuple[Source, ...] = ()
+    trust: Trust = "high"
+    """How far its statement is trusted: its block is trusted no more."""
 
     @property
     def written(self) -> str:
@@ -75,6 +78,8 @@ class LearnedLines:
         self._texts: dict[tuple[BlockScope, BlockType], list[str]] | None = None
         self._texts_before: dict[tuple[BlockScope, BlockType], list[str]] = {}
         self._removed: set[str] | None = None
+        self._least: dict[tuple[BlockScope, BlockType], Trust] = {}
+        """How far the least trusted line that was added to a block is trusted."""
         self.changes: list[LineChange] = []
         self.left_out: list[LeftOut] = []
         # Cached, because each statement is compared with every line.
@@ -165,6 +170,7 @@ class LearnedLines:
         if why is not None or chosen is None:
             return self.leave(line.written, why or "no_room")
         self._lines[line.scope, chosen] = [*trim_lines(self._lines[line.scope, chosen]), line.written]
+        self._least[line.scope, chosen] = lowest(line.trust, self._least.get((line.scope, chosen), "high"))
         seqs = tuple(source.seq for source in line.sources)
         self.changes.append(LineChange(change="added", scope=line.scope, block=chosen, line=line.written, seqs=seqs))
         self._note(line)
@@ -277,21 +283,26 @@ class LearnedLines:
         call = (
             self._call
             if by_hand
-            else msgspec.structs.replace(self._call, origin=Origin(origin.actor, LEARNED, origin.source))
+            else msgspec.structs.replace(
+                self._call, origin=Origin(origin.actor, LEARNED, origin.source, origin.kind, origin.trust)
+            )
         )
-        writes: list[SetFact] = []
+        writes: list[tuple[SetFact, Call]] = []
         for (scope, block), lines in self._lines.items():
             if lines != self._texts_before[scope, block]:
                 payload = msgspec.Raw(encode("\n".join(lines)))
-                writes.append(SetFact(scope=self._scopes[scope], key=key_of(block), payload=payload, source=source))
+                write = SetFact(scope=self._scopes[scope], key=key_of(block), payload=payload, source=source)
+                own = editing(call, rows.fact(write.scope, write.key, value=False))
+                least = own.origin.limited_to(self._least.get((scope, block), "high"))
+                writes.append((write, msgspec.structs.replace(own, origin=least)))
         for scope, book in self._books.items():
             present = {self._digest(one) for block in BLOCK_TYPES for one in self._lines[scope, block] if one.strip()}
             # Of lines that are no longer in a block not even the digests are kept.
             kept = {name: known for name, known in book.items() if known.ended or name in present}
             if kept != self._books_before[scope]:
                 payload = msgspec.Raw(encode(msgspec.to_builtins(kept)))
-                writes.append(SetFact(scope=self._scopes[scope], key=BOOK, payload=payload, source=source))
-        return [note for write in writes for note in set_fact(rows, write, call).notes]
+                writes.append((SetFact(scope=self._scopes[scope], key=BOOK, payload=payload, source=source), call))
+        return [note for write, own in writes for note in set_fact(rows, write, own).notes]
 
 
 def follow_statement(rows: Transaction, entry: Entry, text: str | None, call: Call) -> list[Note]:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from memoranda.engine.blocks import BOOK, read_book
+from memoranda.engine.derivation import find_source, limit_to, link, source_of
 from memoranda.engine.embedding import Texts, texts_by_space
 from memoranda.engine.entries import (
     EMBEDDING_TAKES_TIME,
@@ -380,6 +381,10 @@ class _ChainUpdate:
         self._origin = call.origin.with_source(effect.source)
         for place in stated.messages:
             self._origin = self._origin.from_kind(effect.turns[place].kind)
+        # A message is trusted as far as it was when it was kept, no matter who reads it.
+        found = ((ref, find_source(rows, scope.tenant, ref, call)) for ref in self._said_in if ref)
+        self._sources = [source_of(ref, target) for ref, target in found if target is not None]
+        self._origin = limit_to(self._origin, self._sources)
         self._line = Line(
             owner_of(scope)[0] if has_blocks(scope) else "user",
             stated.key,
@@ -387,6 +392,7 @@ class _ChainUpdate:
             self._at,
             stated.block,
             tuple(source for ref in stated.said_in for source in _source_of(ref)),
+            self._origin.trust,
         )
 
     def lessons(self) -> list[Lesson]:
@@ -434,6 +440,8 @@ class _ChainUpdate:
         line, ends = self._line, self._stated.ends
         if not self._said_in or not fits_a_line(line.text):
             lines.leave(line.written, "unfit")
+        elif not ends and not is_at_least(line.trust, "medium"):
+            lines.leave(line.written, "untrusted")
         elif not ends and lines.is_taken_out(line):
             lines.leave(line.written, "taken_out")
         elif verdict == "added" and lines.state(line) == "by_hand":
@@ -526,7 +534,9 @@ class _ChainUpdate:
             self._rows, self._shelf, [self._item()], self._call, at=self._call.now, expires_at=None, origin=self._origin
         )
         self.notes += notes
-        return f"entry:{stored[0].id}"
+        ref = f"entry:{stored[0].id}"
+        link(self._rows, self._shelf.scope, ref, 0, self._sources)
+        return ref
 
     def _item(self) -> Item:
         """Return the entry of the statement."""

@@ -6,8 +6,11 @@ Until it is released, a held write is in no read: only its effect is stored, wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from memoranda.engine.verbs import Call, Outcome
+import msgspec
+
+from memoranda.engine.verbs import Call, Outcome, Rules
 from memoranda.errors import Held, Hint, UsageError
 from memoranda.model.effect import Approval, Cause, Effect
 from memoranda.model.event import Note
@@ -38,6 +41,7 @@ def hold(
         trust=call.origin.trust,
         cause=cause,
         findings=tuple(findings),
+        rules=_stored_rules(call.rules),
         capability=capability,
         effect=effect,
         requested_at=call.now,
@@ -57,6 +61,15 @@ def hold(
     return approval, note
 
 
+def _stored_rules(rules: Rules | None) -> dict[str, Any]:
+    """Return which rules decide about who asks, so that the effect is decided again when it is approved."""
+    if rules is None:
+        return {}
+    if rules.granted:
+        return {"granted": True}
+    return {} if rules.membership is None else msgspec.to_builtins(rules.membership)
+
+
 def _ensure_keepable(effect: Effect) -> None:
     """Raise UsageError for what no store can encode; otherwise only the decision would find out."""
     try:
@@ -65,6 +78,19 @@ def _ensure_keepable(effect: Effect) -> None:
         raise UsageError(
             f"`{effect.name}` cannot wait for approval: {error}", hint="Pass JSON values and text that can be encoded"
         ) from error
+
+
+def confirm(rows: Transaction, effect: Effect, call: Call) -> Outcome[Any]:
+    """Hold an effect whose writer asked for confirmation."""
+    approval, note = hold(rows, effect, effect.capability, call, "confirmation")
+    error = Held(
+        f"the write waits as `{approval.id}` until someone else confirms it",
+        hint=Hint("approve", approval.id),
+        approval=approval.id,
+        capability=effect.capability,
+        cause="confirmation",
+    )
+    return Outcome(error, (note,))
 
 
 def contest(rows: Transaction, effect: Effect, origins: Iterable[Origin], call: Call) -> Outcome[Held] | None:

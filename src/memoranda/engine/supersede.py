@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from memoranda.engine.derivation import editing
 from memoranda.engine.embedding import Texts, text_of, texts_by_space
 from memoranda.engine.entries import (
     EMBEDDING_TAKES_TIME,
@@ -151,7 +152,7 @@ def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Cal
     metadata[REPLACES] = old.id
     item = Item(payload=effect.payload, metadata=msgspec.Raw(encode(metadata)), key=old.chain)
     expires_at = call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None
-    ended = end_entry(rows, old, call.now)
+    ended = end_entry(rows, old, call.now, replaced=True)
     (new,), notes = store_items(
         rows,
         shelf_of(old),
@@ -200,7 +201,7 @@ def _supersede_line(
     write = SetFact(scope=block.scope, key=block.key, payload=payload, source=effect.source, domain=block.domain)
     name = block.key.partition(".")[2]
     ref = str(Ref("line", block.scope, f"{name}:{line_digest(line)}"))
-    return Superseded(ref=ref, replaced=target.refs[0], undo=""), set_fact(rows, write, call).notes
+    return Superseded(ref=ref, replaced=target.refs[0], undo=""), set_fact(rows, write, editing(call, block)).notes
 
 
 def _as_line(content: Any, old: str) -> str:

@@ -7,13 +7,14 @@ of the moments between, it is still gone. A fact and a block get their earlier v
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
 
 from memoranda.engine.blocks import BOOK
+from memoranda.engine.derivation import Source, link
 from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_key, rejection_of_entry, shelf_of
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import LearnedLines, revert_book, revert_text
@@ -21,7 +22,7 @@ from memoranda.engine.refs import is_within
 from memoranda.engine.rejection_book import find_among, without_lines
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Conflict, Denied, NotFound, UsageError
+from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
@@ -31,13 +32,14 @@ from memoranda.model.names import is_block, is_internal
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import RANK_OF, Origin
 from memoranda.model.value import canonical, encode
 from memoranda.store.base import EntryQuery, Reader, RevisionQuery, Transaction
 
 _TOKEN = re.compile(r"undo:([1-9][0-9]{0,17})-([1-9][0-9]{0,17})")
 _UNDONE = frozenset({"forget", "remember", "delete_fact", "set_fact"})
 """Effects of events that can be undone."""
-_IGNORED = frozenset({"expire_entry", "expire_fact", "learn", "create_collection"})
+_IGNORED = frozenset({"expire_entry", "expire_fact", "learn", "create_collection", "taint"})
 
 
 class Undo(WriteEffect, frozen=True, kw_only=True, tag="undo"):
@@ -61,17 +63,25 @@ def check_token(token: object) -> str:
     return token
 
 
+def positions_of(token: str) -> tuple[int, int]:
+    """Return the positions of the first and the last event that a token names."""
+    matched = _TOKEN.fullmatch(check_token(token))
+    return (int(matched[1]), int(matched[2])) if matched is not None else (1, 0)
+
+
 def _demands(rows: Reader, effect: Undo, call: Call) -> Iterator[Demand]:
-    changes = (event for event in events_of(rows, effect) if event.effect in _UNDONE)
+    # What was derived from something comes back as it went: with that, no matter who may write it.
+    events = events_of(rows, effect)
+    changes = (event for event in events if event.effect in _UNDONE and not event.detail.get("follows"))
     return ((effect.capability, Scope(event.tenant, event.scope), event.key) for event in changes)
 
 
 def events_of(rows: Reader, effect: Undo) -> list[Event]:
     """Return the events that a token names, or raise NotFound if they are not all of this scope and of these kinds."""
-    matched = _TOKEN.fullmatch(check_token(effect.token))
-    first, last = (int(part) for part in matched.groups()) if matched is not None else (1, 0)
+    first, last = positions_of(effect.token)
     tenant, found = effect.scope.tenant, list[Event]()
     refused = 0
+    root: Event | None = None
     for event in rows.events(tenant, start=first, limit=max(0, last - first + 1)):
         if event.decision in ("deny", "pending"):
             refused = event.position
@@ -79,11 +89,12 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
         if event.effect not in _IGNORED and (
             event.effect not in _UNDONE
             or event.decision not in ("allow", "approved")
-            or not is_within(effect.scope, Scope(tenant, event.scope))
+            or not (is_within(effect.scope, Scope(tenant, event.scope)) or _follows(event, root))
             or _is_runtime(Scope(tenant, event.scope), event.key or "")
         ):
             break
         found.append(event)
+        root = root if event.detail.get("follows") else event
     if not found or max(found[-1].position, refused) != last:
         raise NotFound(
             f"{quote(effect.token)} names nothing that was forgotten or superseded in `{effect.scope}`",
@@ -91,6 +102,13 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
             value=effect.token,
         )
     return found
+
+
+def _follows(event: Event, root: Event | None) -> bool:
+    """Return whether an event says what went with something that the same call ended."""
+    if not event.detail.get("follows") or root is None:
+        return False
+    return (event.at, event.actor, event.door) == (root.at, root.actor, root.door)
 
 
 def _is_runtime(scope: Scope, key: str) -> bool:
@@ -106,13 +124,7 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     rejected: list[str] = []
     notes: list[Note] = []
     events = events_of(rows, effect)
-    if call.authority != "high" and any(event.actor != call.origin.actor for event in events):
-        raise Denied(
-            f"`{call.origin.actor}` did not do this, and is not trusted to undo it",
-            hint="A user has to",
-            capability=effect.capability,
-            actor=call.origin.actor,
-        )
+    _ensure_may_undo(rows, effect, events, call)
     # What a call both added and ended is gone already.
     passing = {number for event in events for number in _additions(event)} & _endings(events)
     for event in reversed(events):  # what was written last goes first
@@ -151,6 +163,25 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     return Outcome(restored, tuple(notes))
 
 
+def _ensure_may_undo(rows: Reader, effect: Undo, events: Sequence[Event], call: Call) -> None:
+    """Raise Denied for what only others may bring back."""
+    everywhere = effect.capability, None, None
+    if any(event.effect == "taint" for event in events) and not call.may(rows, everywhere):
+        raise Denied(
+            f"`{call.origin.actor}` may not write everywhere, so it may not bring back what was tainted",
+            hint=Hint("grant", effect.capability, actor=call.origin.actor, scope=""),
+            capability=effect.capability,
+            actor=call.origin.actor,
+        )
+    if call.authority != "high" and any(event.actor != call.origin.actor for event in events):
+        raise Denied(
+            f"`{call.origin.actor}` did not do this, and is not trusted to undo it",
+            hint="A user has to",
+            capability=effect.capability,
+            actor=call.origin.actor,
+        )
+
+
 # entries
 
 
@@ -172,15 +203,15 @@ def _restore_entry(rows: Transaction, event: Event, call: Call) -> tuple[Entry, 
     same = rows.entries(EntryQuery(shelf=shelf_of(old), digest=digest))
     if old.key is None and any(_is_copy(one, old, call.now) for one in same):
         return old, []  # it was remembered again meanwhile
-    return old, [_store_again(rows, old, digest, call)]
+    return old, [store_again(rows, old, call)]
 
 
 def _is_copy(one: Entry, old: Entry, now: datetime) -> bool:
     return one.is_current_at(now) and canonical(one.metadata) == canonical(old.metadata)
 
 
-def _store_again(rows: Transaction, old: Entry, digest: bytes, call: Call) -> Note:
-    """Add the row of an entry again, with the words and vectors that it has."""
+def store_again(rows: Transaction, old: Entry, call: Call) -> Note:
+    """Add the row of an ended entry again, with the words, vectors and origin that it has; return the note."""
     collection = rows.get(Collection, old.scope.tenant, old.collection)
     if collection is None:
         raise _too_late(old.ref)
@@ -190,6 +221,7 @@ def _store_again(rows: Transaction, old: Entry, digest: bytes, call: Call) -> No
     if own is None:
         raise _too_late(old.ref)
     payload = encode(old.content)
+    digest = digest_of(payload)
     # During a move to another embedder, the move itself makes the vectors that are not there yet.
     vectors = {embedder: row.vector for embedder, row in made.items() if row is not None}
     new = NewEntry(old.id, old.key, payload, encode(old.metadata), digest, own.analysis, tuple(vectors.values()))
@@ -199,9 +231,10 @@ def _store_again(rows: Transaction, old: Entry, digest: bytes, call: Call) -> No
         list(vectors),
         created_at=moment_after(old.ended_at, call.now),
         expires_at=old.expires_at,
-        origin=call.origin,
+        origin=old.origin,
     )
-    return entry_note("remember", shelf_of(old), old.id, sequence, payload, {"restores": old.sequence})
+    note = entry_note("remember", shelf_of(old), old.id, sequence, payload, {"restores": old.sequence})
+    return attribute(note, old.origin)
 
 
 def _index_row(rows: Reader, entry: Entry, embedder: str) -> Indexed | None:
@@ -256,7 +289,14 @@ def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[tuple[No
     write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(before.value)), ttl=ttl, domain=before.domain)
     if call.rejections.find(rows, scope, before.value, key) is not None:
         return (), False
-    return set_fact(rows, write, call).notes, True
+    written = set_fact(rows, write, msgspec.structs.replace(call, origin=before.origin))
+    link(rows, scope, ref, written.value.version, [Source(ref, before.version, before.origin.trust)])
+    return (*written.notes[:-1], attribute(written.notes[-1], before.origin)), True
+
+
+def attribute(note: Note, origin: Origin) -> Note:
+    """Return a note about something that keeps its origin: the event names who did this, and `by` who wrote it."""
+    return msgspec.structs.replace(note, detail={**note.detail, "by": [origin.actor, origin.door]})
 
 
 def _revert(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ...], bool]:
@@ -282,6 +322,13 @@ def _revert(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ..
         return gone, is_whole
     if reverted == now:
         return (), is_whole
+    # What comes back is trusted as it was, no matter who brings it back.
+    behind = [one.origin for one in (before, fact if reverted != (before.value if before else None) else None) if one]
+    if behind:
+        least = min(behind, key=lambda origin: RANK_OF[origin.trust])
+        call = msgspec.structs.replace(
+            call, origin=msgspec.structs.replace(call.origin, kind=least.kind, trust=least.trust)
+        )
     write = SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(reverted)))
     return set_fact(rows, write, call).notes, is_whole
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -34,6 +34,20 @@ class Outcome(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
     value: T
     notes: tuple[Note, ...] = ()
+
+
+class Rules(Protocol):
+    """Which stored rules decide about a caller: those granted to it, or those of its role."""
+
+    @property
+    def granted(self) -> bool:
+        """Whether the grants of the actor decide."""
+        ...
+
+    @property
+    def membership(self) -> Any:
+        """The role of the caller, with what is its own."""
+        ...
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +79,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """What the guard found in the effect and redacted or let through."""
     authority: Trust = "high"
     """What the caller may replace: memory of at most this trust."""
+    rules: Rules | None = None
+    """Which stored rules decide about the caller."""
     may: Callable[[Reader, Demand], bool] = lambda rows, demand: True
     """Return whether the caller has a capability at a place, for verbs that show less to some callers."""
 

@@ -13,12 +13,14 @@ from memoranda.engine.refs import Lines, Target, find_target
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
+from memoranda.governance.permissions import Membership, policies_of_role, policy_of_grants
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Approval, Cause, Contested, Effect, ReadEffect, Side, Status, WriteEffect
 from memoranda.model.entry import Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
+from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.trust import Origin
@@ -224,7 +226,31 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
             capability=effect.capability,
             actor=call.origin.actor,
         )
+    if effect.verdict == "approved" and approval.effect is not None:
+        _ensure_still_allowed(rows, approval, approval.effect, call)
     return approval
+
+
+def _ensure_still_allowed(rows: Reader, approval: Approval, waiting: Effect, call: Call) -> None:
+    """Raise Denied if the actor that asked may no longer do it: permissions may have changed while it waited."""
+    from memoranda.governance.gate import decide  # which imports this module
+
+    if not approval.rules:
+        return
+    grants = rows.scan(Grant, approval.tenant)
+    if approval.rules.get("granted"):
+        policies = (policy_of_grants(grants, approval.actor),)
+    else:
+        policies = policies_of_role(msgspec.convert(approval.rules, Membership), grants, approval.actor)
+    touches = VERBS[type(waiting)].touches
+    verdict = decide(policies, waiting, () if touches is None else tuple(touches(rows, waiting, call)))
+    if verdict.level == "deny":
+        raise Denied(
+            f"`{approval.actor}` may no longer do this: {verdict.reason}",
+            hint="Refuse it, or grant it again",
+            capability=verdict.capability,
+            actor=approval.actor,
+        )
 
 
 def _after_commit(store: Store, effect: Decide, decided: Decided) -> Decided:

@@ -19,12 +19,15 @@ from memoranda.engine import (
     batch,
     blocks,
     collections,
+    containment,
+    copies,
     definitions,
     entries,
     erasure,
     facts,
     forget,
     learning,
+    lineage,
     recall,
     rejections,
     scopes,
@@ -32,6 +35,7 @@ from memoranda.engine import (
     supersede,
     transfer,
     undo,
+    validation,
 )
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
@@ -60,6 +64,7 @@ from memoranda.governance.permissions import (
     Membership,
     charge,
     check_quotas,
+    ensure_epoch,
     needs_grants,
     place_of,
     policies_of_role,
@@ -89,6 +94,10 @@ SUBJECTS = (
     supersede,
     undo,
     rejections,
+    lineage,
+    copies,
+    validation,
+    containment,
     batch,
     recall,
     learning,
@@ -223,6 +232,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """How far its writes are trusted."""
     authority: Trust = "high"
     """What it may replace: memory of at most this trust."""
+    epoch: int | None = None
+    """The permission epoch under which its writes were decided upon: under a later one they are refused."""
     observe: Callable[[Effect, Any], None] | None = None
     """Told of every effect that was carried out, and what it returned."""
 
@@ -503,6 +514,8 @@ class Gate:
             earlier = earlier_result(rows, effect)
             if earlier is not None:
                 return earlier
+            if caller.epoch is not None:
+                ensure_epoch(rows, effect, caller.epoch)
             quotas = [policy.quota for policy in policies if policy.quota is not None]
             try:
                 if quotas:
@@ -644,6 +657,7 @@ class Gate:
             checks,
             self._keep_text,
             authority=caller.authority,
+            rules=caller,
             may=lambda rows, demand: self._may(rows, caller, tenant, demand),
         )
 

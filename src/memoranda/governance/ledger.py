@@ -17,9 +17,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from memoranda.engine.containment import SERVING, served_by, serving_events, written_nodes
 from memoranda.engine.facts import content_key
+from memoranda.engine.lineage import descendants
 from memoranda.engine.pages import take_within
 from memoranda.engine.sessions import find_ended_session
+from memoranda.engine.undo import positions_of
 from memoranda.engine.verbs import VERBS, Call, Outcome, verb
 from memoranda.errors import MemorandaError, Refused
 from memoranda.model.effect import Effect, ReadEffect
@@ -31,6 +34,8 @@ from memoranda.model.event import (
     Note,
     Verification,
 )
+from memoranda.model.lineage import Deletion, Rollback
+from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, decode, hash_body, hash_content
 from memoranda.store.base import ContentKey, Erasure, Reader, Store, Transaction
@@ -263,6 +268,94 @@ def _newest_events(rows: Reader, tenant: str) -> Iterator[Event]:
 
 def _content(event: Event) -> tuple[Any, Any]:
     return event.detail, event.text
+
+
+DELETIONS = frozenset({"forget", "delete_fact", "delete_collection", "delete_definition", "erase", "end_scope"})
+"""The effects of events about deletions."""
+
+
+class ReadDeletions(ReadEffect, frozen=True, kw_only=True, tag="read_deletions"):
+    """Read what was deleted in a tenant, oldest first."""
+
+    capability: ClassVar[str] = "ledger.read"
+    below: Scope | None = None
+
+
+@verb(ReadDeletions)
+def read_deletions(rows: Reader, effect: ReadDeletions, call: Call) -> Outcome[list[Deletion]]:
+    """Return the deletions at and below a scope; what was only replaced is not among them."""
+    return Outcome(
+        [
+            Deletion(
+                position=event.position,
+                at=event.at,
+                actor=event.actor,
+                effect=event.effect,
+                scope=Scope(event.tenant, event.scope),
+                key=event.key,
+                resource=event.resource,
+                version=event.version,
+                epoch=event.epoch,
+            )
+            for event in rows.events(effect.scope.tenant)
+            if event.effect in DELETIONS
+            and event.decision in ("allow", "approved")
+            and not event.detail.get("replaced")
+            and (effect.below is None or effect.below.covers(Scope(event.tenant, event.scope)))
+        ]
+    )
+
+
+class ReadRollbacks(ReadEffect, frozen=True, kw_only=True, tag="read_rollbacks"):
+    """Read what was undone in a tenant, oldest first."""
+
+    capability: ClassVar[str] = "ledger.read"
+    below: Scope | None = None
+
+
+@verb(ReadRollbacks)
+def read_rollbacks(rows: Reader, effect: ReadRollbacks, call: Call) -> Outcome[list[Rollback]]:
+    """Return the rollbacks at and below a scope, each with what it undid and what had depended on that."""
+    undone = [
+        event
+        for event in rows.events(effect.scope.tenant)
+        if event.effect == "undo"
+        and event.decision in ("allow", "approved")
+        and (effect.below is None or effect.below.covers(Scope(event.tenant, event.scope)))
+    ]
+    return Outcome([_rollback(rows, event) for event in undone])
+
+
+def _rollback(rows: Reader, event: Event) -> Rollback:
+    first, last = positions_of(event.detail["undone"])
+    tenant = event.tenant
+    events = list(rows.events(tenant, start=first, limit=last - first + 1))
+    nodes = [node for node, _ in written_nodes(rows, events)]
+    ended = [one for one in events if one.effect in DELETIONS]
+    # Who read there meanwhile was not given what had ended.
+    places = [Scope(tenant, one.scope) for one in ended]
+    between = list(rows.events(tenant, start=last + 1, limit=event.position - last - 1))
+    given = {
+        one.position: one for one in serving_events(rows, tenant, nodes, last + 1) if one.position < event.position
+    }
+    for one in between:
+        scope = Scope(tenant, one.scope)
+        if one.effect in SERVING and any(place.covers(scope) or scope.covers(place) for place in places):
+            given.setdefault(one.position, served_by(one))
+    refs = [node.ref for node in nodes]
+    refs += [f"entry:{one.resource}" for one in ended if one.effect == "forget"]
+    refs += [str(Ref("fact", Scope(tenant, one.scope), one.key or "")) for one in ended if one.effect == "delete_fact"]
+    return Rollback(
+        position=event.position,
+        at=event.at,
+        actor=event.actor,
+        scope=Scope(tenant, event.scope),
+        undid=tuple(one.position for one in events),
+        refs=tuple(dict.fromkeys(refs)),
+        dependants=tuple(given[position] for position in sorted(given)),
+        derived=tuple(dict.fromkeys(node.ref for node in descendants(rows, tenant, nodes))),
+        epoch=event.epoch,
+    )
 
 
 class VerifyLedger(ReadEffect, frozen=True, kw_only=True, tag="verify_ledger"):

@@ -327,9 +327,11 @@ def _attribution_difference(origin: Origin, known: _Known | _Standing) -> str:
 def _replay(event: Event, rebuilt: _Rebuilt) -> None:
     place = (event.scope, event.key or "")
     change = _CHANGES.get(event.effect)
+    # What was brought back keeps its author.
+    actor, door = event.detail.get("by", (event.actor, event.door))
     if change is not None:
         # There may be millions of them, by few authors.
-        known = _Known(change, event.version, event.content, sys.intern(event.actor), sys.intern(event.door))
+        known = _Known(change, event.version, event.content, sys.intern(actor), sys.intern(door))
         rebuilt.revisions.setdefault(place, {})[event.version or 0] = known
         if change == "set":
             rebuilt.facts[place] = known
@@ -340,7 +342,7 @@ def _replay(event: Event, rebuilt: _Rebuilt) -> None:
         last = event.detail.get("last", first)
         for sequence in range(first, last + 1):
             content = event.content if first == last else None
-            rebuilt.entries[sequence] = _Standing(event.scope, event.key or "", event.actor, event.door, content)
+            rebuilt.entries[sequence] = _Standing(event.scope, event.key or "", actor, door, content)
     elif event.effect in ("forget", "expire_entry"):
         rebuilt.entries.pop(event.version or 0, None)
     elif event.effect == "delete_collection":

@@ -15,9 +15,9 @@ import msgspec
 
 from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded
+from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded, StaleEpoch
 from memoranda.model.clock import EPOCH, parse_duration
-from memoranda.model.effect import Effect, ReadEffect, WriteEffect
+from memoranda.model.effect import Demand, Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.names import LONGEST_LABEL, why_not_a_name
 from memoranda.model.policy import (
@@ -36,7 +36,7 @@ from memoranda.model.policy import (
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.trust import OWNER_ACTOR
-from memoranda.store.base import Reader, Transaction, Window
+from memoranda.store.base import WHOLE_TENANT, Reader, ScopeEpoch, Transaction, Window
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -288,7 +288,7 @@ def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
     _check_rule(rows, effect.scope.tenant, effect.actor, effect.rule)
     granted = Grant(id=call.ids.new("grant"), tenant=effect.scope.tenant, actor=effect.actor, rule=effect.rule)
     rows.put(granted)
-    bump_revision(rows, granted.tenant, epoch=True)
+    _raise_epoch(rows, granted.tenant, [granted.rule])
     return Outcome(granted, (_grant_note("grant", granted),))
 
 
@@ -343,7 +343,7 @@ def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]
     for granted in rows.scan(Grant, effect.scope.tenant):
         if granted.id == effect.grant:
             note = _revoke(rows, granted)
-            bump_revision(rows, granted.tenant, epoch=True)
+            _raise_epoch(rows, granted.tenant, [granted.rule])
             return Outcome(granted, (note,))
     raise NotFound(f"unknown grant {quote(effect.grant)}", hint=Hint("list", "permissions"))
 
@@ -380,13 +380,14 @@ def define_role(rows: Transaction, effect: DefineRole, call: Call) -> Outcome[Ro
         )
     if not effect.rules:
         raise InvalidPolicy("a role needs at least one rule", hint="Allow it a capability, such as memory.read")
-    notes = [_revoke(rows, grant) for grant in rows.scan(Grant, tenant) if grant.actor == f"{ROLE_ACTOR}{name}"]
+    before = [grant for grant in rows.scan(Grant, tenant) if grant.actor == f"{ROLE_ACTOR}{name}"]
+    notes = [_revoke(rows, grant) for grant in before]
     for rule in dict.fromkeys(effect.rules):
         _check_rule(rows, tenant, f"{ROLE_ACTOR}{name}", rule)
         granted = Grant(id=call.ids.new("grant"), tenant=tenant, actor=f"{ROLE_ACTOR}{name}", rule=rule)
         rows.put(granted)
         notes.append(_grant_note("grant", granted))
-    bump_revision(rows, tenant, epoch=True)
+    _raise_epoch(rows, tenant, (*(grant.rule for grant in before), *effect.rules))
     note = Note(effect="define_role", resource=name, detail={"rules": len(effect.rules)})
     return Outcome(Role(name=name, rules=tuple(dict.fromkeys(effect.rules))), (*notes, note))
 
@@ -408,10 +409,60 @@ def delete_role(rows: Transaction, effect: DeleteRole, call: Call) -> Outcome[Ro
         raise unknown_role(effect.role, _role_names(grants))
     if role.built_in:
         raise InvalidPolicy(f"the role {quote(role.name)} is built in", hint="It cannot be deleted")
-    named = (grant for grant in grants if grant.actor == f"{ROLE_ACTOR}{role.name}" or grant.rule.role == role.name)
+    named = [grant for grant in grants if grant.actor == f"{ROLE_ACTOR}{role.name}" or grant.rule.role == role.name]
     notes = [_revoke(rows, grant) for grant in named]
-    bump_revision(rows, tenant, epoch=True)
+    _raise_epoch(rows, tenant, [grant.rule for grant in named])
     return Outcome(role, (*notes, Note(effect="delete_role", resource=role.name)))
+
+
+# epochs
+
+
+def _raise_epoch(rows: Transaction, tenant: str, changed: Iterable[Rule]) -> None:
+    """Raise the permission epoch of a tenant, and of the scopes that the changed rules reach."""
+    bump_revision(rows, tenant, epoch=True)
+    epoch = rows.tenant_state(tenant).epoch
+    for path in {WHOLE_TENANT if rule.scope is None else rule.scope.path for rule in changed}:
+        rows.put(ScopeEpoch(tenant=tenant, scope=path, epoch=epoch))
+
+
+def epoch_of(rows: Reader, scope: Scope) -> int:
+    """Return the tenant's permission epoch at the last change that reaches a scope."""
+    parts = scope.path.split("/") if scope.path else []
+    above = ["/".join(parts[: length + 1]) for length in range(len(parts))] or [""]
+    found = (rows.get(ScopeEpoch, scope.tenant, path) for path in (WHOLE_TENANT, *above))
+    return max((one.epoch for one in found if one is not None), default=0)
+
+
+def ensure_epoch(rows: Reader, effect: Effect, epoch: int) -> None:
+    """Raise StaleEpoch if permissions changed, where an effect needs any, since it was decided upon."""
+    tenant = effect.scope.tenant
+    known = rows.tenant_state(tenant).epoch
+    for scope in dict.fromkeys(scope for _, scope, _ in effect.demands()):
+        current = known if scope is None else epoch_of(rows, scope)
+        if current > epoch or epoch > known:
+            raise StaleEpoch(
+                f"this was decided under permission epoch {epoch}, and `{scope or tenant}` is at {current}",
+                hint="Read what you may do again, and decide anew",
+                expected=epoch,
+                actual=current,
+            )
+
+
+class ReadEpoch(ReadEffect, frozen=True, kw_only=True, tag="read_epoch"):
+    """Read the permission epoch of a scope, or of the tenant."""
+
+    of: Scope | None = None
+
+    def demands(self) -> Iterator[Demand]:
+        """Yield the right to read the memory there."""
+        yield self.capability, self.of, None
+
+
+@verb(ReadEpoch)
+def read_epoch(rows: Reader, effect: ReadEpoch, call: Call) -> Outcome[int]:
+    """Return the permission epoch at the last change that reaches a scope, or any in the tenant."""
+    return Outcome(rows.tenant_state(effect.scope.tenant).epoch if effect.of is None else epoch_of(rows, effect.of))
 
 
 def _revoke(rows: Transaction, grant: Grant) -> Note:

@@ -161,6 +161,8 @@ class Approval(Result, frozen=True, kw_only=True):
     cause: Cause = "policy"
     findings: tuple[str, ...] = ()
     """What a detector found, by kind and rule."""
+    rules: dict[str, Any] = {}  # noqa: RUF012  # msgspec copies it
+    """Which rules decide about who asked: `granted`, or the `role` with its `homes` and `also`. Empty for a policy."""
 
 
 Change = Literal["set", "delete", "forget", "supersede"]

@@ -49,9 +49,10 @@ class LineChange(Result, frozen=True, kw_only=True):
     """The parts of a chat that it comes from."""
 
 
-WhyLeftOut = Literal["known", "taken_out", "outdated", "no_room", "unfit", "kept"]
+WhyLeftOut = Literal["known", "taken_out", "outdated", "no_room", "unfit", "untrusted", "kept"]
 """Why a line does not change: it is known, it was removed by hand before, something newer is known, the blocks are
-full, it is not a valid line, or the line that would be removed was not learned and is kept."""
+full, it is not a valid line, what states it is not trusted, or the line that would be removed was not learned and is
+kept."""
 
 
 class LeftOut(Result, frozen=True, kw_only=True):

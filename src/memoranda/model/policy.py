@@ -20,6 +20,7 @@ from memoranda.model.text import quote
 CAPABILITIES = {
     "memory.read": "read facts, their history and lists; recall entries",
     "memory.write": "set, update and delete facts; remember and forget entries; start and end sessions",
+    "memory.validate": "trust what others wrote as far as oneself",
     "memory.erase": "erase everything of a user or another subject",
     "memory.export": "export facts, entries and definitions",
     "memory.import": "import facts, entries and definitions",

@@ -74,8 +74,42 @@ class ContentKey(msgspec.Struct, frozen=True):
     secret: bytes
 
 
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """That a memory was derived from another. Both are refs; a version is that of a fact, 0 of anything else."""
+
+    scope: Scope
+    """That of the child, with which the link is erased."""
+    child: str
+    version: int = 0
+    parent: str
+    parent_version: int = 0
+
+
+class ScopeEpoch(msgspec.Struct, frozen=True, kw_only=True):
+    """The permission epoch of a tenant at the last change of its grants that names a scope."""
+
+    tenant: str
+    scope: str
+    """The path, or `WHOLE_TENANT`."""
+    epoch: int
+
+
+WHOLE_TENANT = "*"
+"""The scope of a `ScopeEpoch` about changes that name no scope."""
+
 PlainRow = (
-    Collection | Definition | Grant | GuardRule | Approval | Session | Replay | Erasure | ContentKey | StoredRejection
+    Collection
+    | Definition
+    | Grant
+    | GuardRule
+    | Approval
+    | Session
+    | Replay
+    | Erasure
+    | ContentKey
+    | StoredRejection
+    | Link
+    | ScopeEpoch
 )
 """Rows that are only ever found by their key or read in order."""
 
@@ -202,8 +236,8 @@ class Reader(Protocol):
         """Return the row of a key: `get(Collection, tenant, name)`.
 
         The other keys are `Approval, tenant, id`, `StoredRejection, tenant, id`, `Session, scope`,
-        `Replay, scope, key`, `ContentKey, tenant, path` and `Erasure, scope`, which finds the newest erasure of
-        the scope or of one above it.
+        `Replay, scope, key`, `ContentKey, tenant, path`, `ScopeEpoch, tenant, path`, and `Erasure, scope`, which finds
+        the newest erasure of the scope or of one above it.
         """
         ...
 
@@ -216,6 +250,10 @@ class Reader(Protocol):
         the first `after` an id, up to a `limit`. Sessions that belong to the scope `below` or to one below it, by
         scope. Rejections at and below the scope `below`, oldest first.
         """
+        ...
+
+    def links(self, tenant: str, *, child: str | None = None, parent: str | None = None) -> list[Link]:
+        """Return the links from a child to its parents, or from a parent to its children, of all versions, in order."""
         ...
 
     # facts and their history
@@ -414,7 +452,7 @@ class Transaction(Reader, Protocol):
         """Remove everything at and below a scope; with `keep_records` all but its sessions, approvals and rejections.
 
         Return counts by kind: facts, revisions, entries, sessions, approvals, rejections, idempotency_keys,
-        ledger_texts, content_keys.
+        ledger_texts, content_keys. Links go uncounted.
         """
         ...
 

@@ -35,9 +35,11 @@ from memoranda.store.base import (
     EntryQuery,
     Erasure,
     FactQuery,
+    Link,
     PlainRow,
     Replay,
     RevisionQuery,
+    ScopeEpoch,
     Session,
     TenantState,
     Transaction,
@@ -192,6 +194,11 @@ class _Rows:
             if kept.entry.collection == name:
                 self._forget_texts_of(kept.entry)
         return self._drop_shelves(lambda place: _belongs(place, tenant, name))
+
+    def links(self, tenant: str, *, child: str | None = None, parent: str | None = None) -> list[Link]:
+        links = [row for place, row in self._t.plain.items() if place[:2] == (Link, tenant)]
+        found = [one for one in links if child in (None, one.child) and parent in (None, one.parent)]
+        return sorted(found, key=_KEYS[Link])
 
     # facts and their history
 
@@ -368,6 +375,7 @@ class _Rows:
             ),
             "content_keys": self._drop_below(ContentKey, scope),
         }
+        self._drop_below(Link, scope)
         if keep_records:
             return memory
         return {
@@ -517,7 +525,9 @@ class _Rows:
         for place in places:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
 
-    def _drop_below(self, kind: type[Replay | ContentKey | Approval | StoredRejection | Session], scope: Scope) -> int:
+    def _drop_below(
+        self, kind: type[Replay | ContentKey | Approval | StoredRejection | Session | Link], scope: Scope
+    ) -> int:
         rows = [(place, row.scope) for place, row in self._t.plain.items() if place[:2] == (kind, scope.tenant)]
         doomed = {place for place, at in rows if scope.covers(at if isinstance(at, Scope) else Scope(scope.tenant, at))}
         return _drop(self._t.plain, doomed.__contains__)
@@ -552,6 +562,8 @@ _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
     Session: attrgetter("scope.tenant", "scope.path"),
     Replay: attrgetter("scope.tenant", "scope.path", "key"),
     ContentKey: attrgetter("tenant", "scope"),
+    Link: attrgetter("scope.tenant", "child", "version", "parent", "parent_version"),
+    ScopeEpoch: attrgetter("tenant", "scope"),
 }
 
 

@@ -12,6 +12,10 @@ from memoranda.model.event import Event as Event
 from memoranda.model.event import Verification as Verification
 from memoranda.model.guard import Action
 from memoranda.model.guard import GuardRule as StoredGuardRule
+from memoranda.model.lineage import Deletion as StoredDeletion
+from memoranda.model.lineage import Rollback as StoredRollback
+from memoranda.model.lineage import Served as Served
+from memoranda.model.lineage import Tainted as Tainted
 from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
 from memoranda.model.policy import Role as StoredRole
@@ -275,3 +279,82 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """What was removed with a scope, by kind."""
 
     removed: dict[str, int]
+
+
+class Taint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is tainted, by one of these: a `ref`, an `actor`, a `source`, an `origin`, an `event`, a `run`."""
+
+    ref: str | None = None
+    actor: str | None = None
+    source: str | None = None
+    origin: OriginKind | None = None
+    event: int | None = None
+    """The position of an event of the ledger."""
+    run: str | None = None
+    scope: str | None = None
+    """Only what is at or below this scope; what was derived from it goes wherever it is."""
+    reason: str = ""
+    dry_run: bool = False
+
+
+class UndoTaint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `undo` of a taint."""
+
+    token: str
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """A deletion, as the ledger has it."""
+
+    position: int
+    at: datetime
+    actor: str
+    effect: str
+    scope: str
+    key: str | None
+    resource: str | None
+    version: int | None
+    epoch: int
+
+
+class Deletions(msgspec.Struct, frozen=True, kw_only=True):
+    """Deletions, oldest first."""
+
+    deletions: list[Deletion]
+
+
+class Rollback(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollback, as the ledger has it: what it undid, and what had depended on that."""
+
+    position: int
+    at: datetime
+    actor: str
+    scope: str
+    undid: list[int]
+    refs: list[str]
+    dependants: list[Served]
+    derived: list[str]
+    epoch: int
+
+
+class Rollbacks(msgspec.Struct, frozen=True, kw_only=True):
+    """Rollbacks, oldest first."""
+
+    rollbacks: list[Rollback]
+
+
+class Epoch(msgspec.Struct, frozen=True, kw_only=True):
+    """The permission epoch of a scope, or of the tenant."""
+
+    scope: str | None
+    epoch: int
+
+
+def deletion_json(deletion: StoredDeletion) -> Deletion:
+    """Return a deletion as it travels."""
+    return msgspec.convert({**msgspec.structs.asdict(deletion), "scope": deletion.scope.path}, Deletion)
+
+
+def rollback_json(rollback: StoredRollback) -> Rollback:
+    """Return a rollback as it travels."""
+    return msgspec.convert({**msgspec.structs.asdict(rollback), "scope": rollback.scope.path}, Rollback)

@@ -32,6 +32,8 @@ from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.fact import Revision as StoredRevision
 from memoranda.model.lesson import Learned as Learned
 from memoranda.model.limits import check_count
+from memoranda.model.lineage import Lineage as Lineage
+from memoranda.model.lineage import Validated as Validated
 from memoranda.model.rejection import Rejection as StoredRejection
 from memoranda.model.trust import Origin
 from memoranda.wire.codec import between, one_of
@@ -45,6 +47,10 @@ class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ttl: str | int | None = None
     domain: str | None = None
     source: str | None = None
+    derived_from: list[str] = []
+    """The refs of what it was made of: it is trusted no more than they are."""
+    requires_confirmation: bool = False
+    """Whether it waits until someone else confirms it."""
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -287,6 +293,10 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chunk: int | bool | None = None
     """Store a long text in parts of at most this many characters; true for 1,200."""
     source: str | None = None
+    derived_from: list[str] = []
+    """The refs of what it was made of: it is trusted no more than they are."""
+    requires_confirmation: bool = False
+    """Whether it waits until someone else confirms it."""
 
 
 class RememberAnywhere(Remember, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -301,6 +311,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     content: Any
     metadata: dict[str, Any] = {}
     key: str | None = None
+    derived_from: list[str] = []
 
 
 class RememberMany(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -505,6 +516,27 @@ class Supersede(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     metadata: dict[str, Any] | None = None
     ttl: str | int | None = None
     source: str | None = None
+
+
+class CopyTo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The scope that an entry or a fact is copied to."""
+
+    ref: str
+    to: str
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """The copy of an entry or a fact."""
+
+    ref: str
+    scope: str
+
+
+class Validate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry or a fact that the caller has checked."""
+
+    ref: str
+    reason: str = ""
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

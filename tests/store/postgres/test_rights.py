@@ -99,6 +99,7 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         ada.set("weight", 61, idempotency_key="first")
         ada.set("weight", 62)
         ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes")
+        ada.set("height.unit", "cm", derived_from=["fact:user:ada#weight"])
         ada.session("s1").set("mood", "calm")
         ada.reject("The kiln is never lit")
         memory.permissions.grant("agent", "memory", level="approve")
@@ -415,7 +416,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == 21 * len(MODES)
+    assert len(everything) == 24 * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -637,14 +638,14 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
             connection.execute(SECOND_RECIPE.encode())
         with psycopg.connect(generous, autocommit=True) as connection:
             connection.execute('GRANT UPDATE, DELETE ON memoranda.facts TO "Second hand"')
-        assert len(lockable(meadow, *MODES)) == 19 * len(MODES)
+        assert len(lockable(meadow, *MODES)) == 21 * len(MODES)
         assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 21
         assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
         assert lockable(cleaner, "EXCLUSIVE") == {("usage", "EXCLUSIVE")}
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 21 * len(MODES)
+        assert len(lockable(app, *MODES)) == 24 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

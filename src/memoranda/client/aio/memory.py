@@ -38,6 +38,7 @@ from memoranda.wire.memory import (
     BlockScope,
     BlockType,
     Collections,
+    Copied,
     Definition,
     Definitions,
     Entries,
@@ -48,6 +49,7 @@ from memoranda.wire.memory import (
     History,
     Holding,
     Learned,
+    Lineage,
     Match,
     Namespaces,
     Recalled,
@@ -60,6 +62,7 @@ from memoranda.wire.memory import (
     Revision,
     SchemaCheck,
     Superseded,
+    Validated,
     Written,
 )
 
@@ -97,13 +100,19 @@ class AsyncFactCalls(AsyncCalls):
         domain: str | None = None,
         source: str | None = None,
         idempotency_key: str | None = None,
+        derived_from: Sequence[str] = (),
+        requires_confirmation: bool = False,
         scope: str | None = None,
     ) -> Fact:
         """Write a fact and return it. `expect` is the version it must have; 0 means it must not exist.
 
+        What is `derived_from` other memory, by refs, is trusted no more than it. With `requires_confirmation` the write
+        waits until someone else has approved it, and raises Held.
+
         Only with `expect` or an `idempotency_key` is the write retried after a lost response.
         """
         asked = without_none(expect=expect, ttl=seconds(ttl), domain=domain, source=source)
+        asked |= _lineage_options(derived_from, requires_confirmation)
         return await self._call(
             Fact,
             "PUT",
@@ -529,6 +538,8 @@ class AsyncCollectionCalls(AsyncCalls):
         replaces: str | None = None,
         chunk: int | bool | None = None,
         source: str | None = None,
+        derived_from: Sequence[str] = (),
+        requires_confirmation: bool = False,
         scope: str | None = None,
     ) -> Remembered:
         """Store text or JSON so that `recall` finds it by meaning; the collection is created on first use.
@@ -536,7 +547,9 @@ class AsyncCollectionCalls(AsyncCalls):
         The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
         response: `duplicate` tells whether it existed. `replaces` is the ref of an entry that is no longer true; the
         new one takes its place, in its collection and namespace. With `chunk`, a long text is stored in parts of at
-        most that many characters (1,200 for True), which are forgotten and replaced together.
+        most that many characters (1,200 for True), which are forgotten and replaced together. What is `derived_from`
+        other memory, by refs, is trusted no more than it; with `requires_confirmation` it is `held` until someone else
+        has approved it.
         """
         if replaces is not None:
             if collection is not None or namespace or key is not None or chunk:
@@ -556,6 +569,7 @@ class AsyncCollectionCalls(AsyncCalls):
                 undo=done.undo,
             )
         asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, chunk=chunk, source=source)
+        asked |= _lineage_options(derived_from, requires_confirmation)
         sent, query = body(content=content, namespace=namespace, **asked), parameters(scope=scope)
         place = NOTES if collection is None else collection
         return await self._call(Remembered, "POST", "collections", place, "remember", query=query, body=sent)
@@ -749,6 +763,23 @@ class AsyncCollectionCalls(AsyncCalls):
         query = parameters(scope=scope)
         return (await self._call(Rejections, "GET", "rejections", query=query, repeatable=True)).rejections
 
+    async def lineage(self, ref: str, *, scope: str | None = None) -> Lineage:
+        """Return what something was derived from, and what was derived from it, each with how far it is trusted."""
+        return await self._call(
+            Lineage, "GET", "memory", "lineage", query=parameters(ref=ref, scope=scope), repeatable=True
+        )
+
+    async def copy(self, ref: str, *, to: str, scope: str | None = None) -> Copied:
+        """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original."""
+        return await self._call(
+            Copied, "POST", "memory", "copy", query=parameters(scope=scope), body=body(ref=ref, to=to)
+        )
+
+    async def validate(self, ref: str, *, reason: str = "", scope: str | None = None) -> Validated:
+        """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
+        sent = body(ref=ref, reason=reason)
+        return await self._call(Validated, "POST", "memory", "validate", query=parameters(scope=scope), body=sent)
+
     async def namespaces(
         self, *, collection: str | None = None, prefix: str = "", scope: str | None = None
     ) -> builtins.list[str]:
@@ -769,3 +800,9 @@ class AsyncCollectionCalls(AsyncCalls):
     async def delete(self, collection: str) -> int:
         """Delete a collection with the entries of all users of the tenant; return their number."""
         return (await self._call(Removed, "DELETE", "collections", collection)).entries
+
+
+def _lineage_options(derived_from: Sequence[str], requires_confirmation: bool) -> dict[str, Any]:
+    """Return the fields of a write that differ from their defaults."""
+    options: dict[str, Any] = {"derived_from": [*derived_from]} if derived_from else {}
+    return options | ({"requires_confirmation": True} if requires_confirmation else {})

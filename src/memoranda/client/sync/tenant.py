@@ -19,8 +19,11 @@ from memoranda.model.limits import check_count
 from memoranda.model.policy import Level
 from memoranda.model.trust import OriginKind
 from memoranda.wire.admin import (
+    Deletion,
+    Deletions,
     Detection,
     Detections,
+    Epoch,
     Event,
     Events,
     Grant,
@@ -32,9 +35,13 @@ from memoranda.wire.admin import (
     NewKey,
     Role,
     Roles,
+    Rollback,
+    Rollbacks,
+    Tainted,
     Verification,
 )
 from memoranda.wire.chat import PastTurn, Session, SessionTurn
+from memoranda.wire.memory import Restored
 from memoranda.wire.runs import (
     Approval,
     Approvals,
@@ -327,6 +334,10 @@ class PermissionCalls(Calls):
         """Return every grant, oldest first."""
         return self._collect(Grants, lambda page: page.grants, limit, "permissions")
 
+    def epoch(self, scope: str | None = None) -> int:
+        """Return the permission epoch of a scope: it grows with each change of what anyone may do there."""
+        return (self._get(Epoch, "permissions", "epoch", scope=scope)).epoch
+
 
 class RoleCalls(Calls):
     """The roles of the tenant; needs an administrator's key."""
@@ -398,6 +409,38 @@ class LedgerCalls(Calls):
         """Verify the hash chain; an earlier anchor also detects a truncated ledger."""
         asked = {} if anchor is None else {"length": anchor.length, "head": anchor.head}
         return self._get(Verification, "ledger", "verify", **asked)
+
+    def deletions(self, scope: str | None = None) -> builtins.list[Deletion]:
+        """Return what was deleted in the tenant, or at and below a scope, oldest first."""
+        return (self._get(Deletions, "ledger", "deletions", scope=scope)).deletions
+
+    def rollbacks(self, scope: str | None = None) -> builtins.list[Rollback]:
+        """Return what was undone, oldest first, and the reads that had been given the state before."""
+        return (self._get(Rollbacks, "ledger", "rollbacks", scope=scope)).rollbacks
+
+    def taint(
+        self,
+        *,
+        ref: str | None = None,
+        actor: str | None = None,
+        source: str | None = None,
+        origin: OriginKind | None = None,
+        event: int | None = None,
+        run: str | None = None,
+        scope: str | None = None,
+        reason: str = "",
+        dry_run: bool = False,
+    ) -> Tainted:
+        """Quarantine what one of these names, with all that was derived from it, in one transaction."""
+        asked = without_none(ref=ref, actor=actor, source=source, origin=origin, event=event, run=run, scope=scope)
+        return self._call(Tainted, "POST", "taint", body=body(**asked, reason=reason, dry_run=dry_run))
+
+    def undo(self, done: Tainted | str) -> Restored:
+        """Bring back what a taint ended, with its origins, by its result or its `undo`."""
+        token = done.undo if isinstance(done, Tainted) else done
+        if token is None:
+            return Restored()
+        return self._call(Restored, "POST", "taint", "undo", body=body(token=token))
 
     def anchor(self) -> Anchor:
         """Return the length and head of the chain, to be stored out of reach of those who can write to the database."""

@@ -27,16 +27,18 @@ from memoranda.server.auth import keys
 from memoranda.server.auth.principals import DOOR, Access
 from memoranda.server.exports import LINES
 from memoranda.server.pagination import decode_number, page, page_of_list
-from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, caller_memory
+from memoranda.server.requests import PAGE, After, Name, PageLimit, ScopeName, StrictRequest, caller_memory
 from memoranda.server.responses import JsonResponse, in_thread, problem_specs
 from memoranda.wire.admin import (
     CheckContent,
     CreateKey,
     DefineRole,
+    Deletions,
     Detection,
     Detections,
     Ended,
     EndScope,
+    Epoch,
     Erase,
     Events,
     Grant,
@@ -50,15 +52,22 @@ from memoranda.wire.admin import (
     Receipt,
     Role,
     Roles,
+    Rollbacks,
     RotateKey,
     SetGuard,
     Swept,
+    Taint,
+    Tainted,
+    UndoTaint,
     Verification,
+    deletion_json,
     grant_json,
     guard_json,
     role_json,
+    rollback_json,
 )
 from memoranda.wire.codec import fit_bytes, plain
+from memoranda.wire.memory import Restored
 
 Start = Annotated[int, QueryParameter(ge=1, description="The position of the first event.")]
 Length = Annotated[int | None, QueryParameter(ge=0, description="The `length` of an earlier anchor.")]
@@ -90,6 +99,45 @@ def verify_ledger(request: StrictRequest, length: Length = None, head: Head = No
         raise UsageError("an anchor needs both `length` and `head`", hint="Send both, or neither", path="head")
     anchor = None if length is None or head is None else Anchor(length, head)
     return request.auth.memory.ledger.verify(anchor=anchor)
+
+
+@get("/ledger/deletions", **in_thread("List deletions"))
+def list_deletions(request: StrictRequest, named: ScopeName = None) -> Deletions:
+    """Return what was deleted in the tenant, or at and below a scope, oldest first."""
+    memory = request.auth.memory
+    found = memory.ledger.deletions(None if named is None else Scope.named(named, tenant=memory.tenant))
+    return Deletions(deletions=[deletion_json(one) for one in found])
+
+
+@get("/ledger/rollbacks", **in_thread("List rollbacks"))
+def list_rollbacks(request: StrictRequest, named: ScopeName = None) -> Rollbacks:
+    """Return what was undone in the tenant, or at and below a scope, with the reads that had depended on it."""
+    memory = request.auth.memory
+    found = memory.ledger.rollbacks(None if named is None else Scope.named(named, tenant=memory.tenant))
+    return Rollbacks(rollbacks=[rollback_json(one) for one in found])
+
+
+@post("/taint", **in_thread("Taint memory", 404, 507, status=200))
+def taint(request: StrictRequest, data: JSONBody[Taint]) -> Tainted:
+    """Quarantine what came from an origin that proved bad, with all that was derived from it; for administrators."""
+    memory = request.auth.memory
+    asked = msgspec.structs.asdict(data)
+    asked["scope"] = None if data.scope is None else Scope.named(data.scope, tenant=memory.tenant)
+    return memory.taint(**asked)
+
+
+@post("/taint/undo", **in_thread("Undo a taint", 404, 409, 507, status=200))
+def undo_taint(request: StrictRequest, data: JSONBody[UndoTaint]) -> Restored:
+    """Bring back what a taint ended, with its origins; for administrators."""
+    return request.auth.memory.undo(data.token)
+
+
+@get("/permissions/epoch", **in_thread("Get the permission epoch"))
+def read_epoch(request: StrictRequest, named: ScopeName = None) -> Epoch:
+    """Return the permission epoch of a scope, or of the tenant: it grows with each change that reaches it."""
+    memory = request.auth.memory
+    scope = None if named is None else Scope.named(named, tenant=memory.tenant)
+    return Epoch(scope=named, epoch=memory.permissions.epoch(scope))
 
 
 @get("/permissions", **in_thread("List grants"))

@@ -11,6 +11,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidFilter, NotFound
 from memoranda.model.entry import check_mode
+from memoranda.model.ref import Ref
 from memoranda.model.text import quote
 from memoranda.server.chat_agents import find_model
 from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
@@ -22,12 +23,15 @@ from memoranda.wire.memory import (
     AskContext,
     Collections,
     Context,
+    Copied,
+    CopyTo,
     Entries,
     Entry,
     Forget,
     Forgotten,
     Learn,
     Learned,
+    Lineage,
     Namespaces,
     Recall,
     RecallAnywhere,
@@ -46,6 +50,8 @@ from memoranda.wire.memory import (
     Supersede,
     Superseded,
     Undo,
+    Validate,
+    Validated,
     context_json,
     entry_json,
     recall_json,
@@ -131,6 +137,8 @@ def _remember(request: StrictRequest, collection: str, data: Remember, named: st
         key=data.key,
         chunk=data.chunk,
         source=data.source,
+        derived_from=data.derived_from,
+        requires_confirmation=data.requires_confirmation,
     )
     return Response(done, status_code=201)
 
@@ -354,6 +362,27 @@ def list_rejections(request: StrictRequest, named: ScopeName = None) -> Rejectio
 def withdraw(request: StrictRequest, rejection: Name, named: ScopeName = None) -> Rejection:
     """Take a rejection back, so that its value may be written again; what it ended stays ended until it is undone."""
     return rejection_json(caller_memory(request.auth, named).withdraw(rejection))
+
+
+@get("/memory/lineage", **in_thread("Get the lineage of a memory", 404))
+def read_lineage(request: StrictRequest, ref: FromQuery[str], named: ScopeName = None) -> Lineage:
+    """Return what an entry, a fact or a line was derived from, and what was derived from it."""
+    return caller_memory(request.auth, named).lineage(ref)
+
+
+@post("/memory/copy", **in_thread("Copy an entry or a fact", 404, 409, 502, 507, status=200))
+def copy_memory(request: StrictRequest, data: JSONBody[CopyTo], named: ScopeName = None) -> Copied:
+    """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original."""
+    done = caller_memory(request.auth, named).copy(data.ref, to=data.to)
+    if isinstance(done, Remembered):
+        return Copied(ref=done.ref, scope=data.to)
+    return Copied(ref=str(Ref("fact", done.scope, done.key)), scope=done.scope.path)
+
+
+@post("/memory/validate", **in_thread("Validate an entry or a fact", 404, 409, 507, status=200))
+def validate_memory(request: StrictRequest, data: JSONBody[Validate], named: ScopeName = None) -> Validated:
+    """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
+    return caller_memory(request.auth, named).validate(data.ref, reason=data.reason)
 
 
 @get("/namespaces", **in_thread("List namespaces"))

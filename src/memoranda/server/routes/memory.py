@@ -199,6 +199,8 @@ async def set_fact(
             domain=data.domain,
             source=data.source,
             idempotency_key=decode_idempotency_key(idempotency_key),
+            derived_from=data.derived_from,
+            requires_confirmation=data.requires_confirmation,
         )
         return fact_json(fact)
 

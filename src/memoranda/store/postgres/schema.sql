@@ -131,6 +131,7 @@ CREATE TABLE memoranda.approvals (
     trust BIGINT NOT NULL DEFAULT 3,
     cause TEXT COLLATE "C" NOT NULL DEFAULT 'policy',
     findings BYTEA NOT NULL DEFAULT '[]',
+    rules BYTEA NOT NULL DEFAULT '{}',
     effect BYTEA,
     PRIMARY KEY (tenant, id)
 );
@@ -320,6 +321,29 @@ CREATE TABLE memoranda.vectors (
 -- Numbers that look random: trying to compress them is time lost.
 ALTER TABLE memoranda.vectors ALTER COLUMN vector SET STORAGE EXTERNAL;
 
+-- What was derived from what, by refs. A version is that of a fact, 0 of anything else. `scope` is that of the child.
+CREATE TABLE memoranda.links (
+    tenant TEXT COLLATE "C" NOT NULL,
+    child TEXT COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL,
+    parent TEXT COLLATE "C" NOT NULL,
+    parent_version BIGINT NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, child, version, parent, parent_version)
+);
+
+CREATE INDEX links_by_parent ON memoranda.links (tenant COLLATE "POSIX", parent);
+
+CREATE INDEX links_by_scope ON memoranda.links (tenant COLLATE "POSIX", scope);
+
+-- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
+CREATE TABLE memoranda.epochs (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    epoch BIGINT NOT NULL,
+    PRIMARY KEY (tenant, scope)
+);
+
 -- Which tenants a role may see that does not own the tables: without a row here, none. Owners and superusers see all.
 CREATE TABLE memoranda.roles (
     tenant TEXT COLLATE "C" NOT NULL,
@@ -382,7 +406,7 @@ BEGIN
     FOR held IN
         SELECT table_name FROM information_schema.columns
         WHERE table_schema = 'memoranda' AND column_name = 'tenant'
-          AND table_name NOT IN ('roles', 'tenants', 'events', 'erasures')
+          AND table_name NOT IN ('roles', 'tenants', 'events', 'erasures', 'epochs')
     LOOP
         EXECUTE format(
             $make$

@@ -21,7 +21,10 @@ id, version, created_at, updated_at, expires_at, domain, actor, door, source, ki
 key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, kind, trust, forgotten, payload
 
 -- part: approval
-id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect
+id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, rules, effect
+
+-- part: link
+scope, child, version, parent, parent_version
 
 -- part: rejection
 id, scope, key, actor, at, reason, undo, salt, digests, messages
@@ -255,6 +258,24 @@ FROM memoranda.definitions
 WHERE tenant = :tenant
 ORDER BY place;
 
+-- name: list_links_to(tenant, child)
+-- What a child was derived from.
+SELECT {link}
+FROM memoranda.links
+WHERE tenant = :tenant AND child = :child
+ORDER BY child, version, parent, parent_version;
+
+-- name: list_links(tenant, parent)
+-- What was derived from a parent.
+SELECT {link}
+FROM memoranda.links
+WHERE tenant COLLATE "POSIX" = :tenant AND parent = :parent
+ORDER BY child, version, parent, parent_version;
+
+-- name: get_epoch(tenant, scope)
+-- The permission epoch at the last change that names a scope.
+SELECT scope, epoch FROM memoranda.epochs WHERE tenant = :tenant AND scope = :scope;
+
 -- name: list_grants(tenant)
 -- The grants of a tenant, oldest first.
 SELECT id, actor, rule FROM memoranda.grants WHERE tenant = :tenant ORDER BY place;
@@ -414,6 +435,10 @@ DELETE FROM memoranda.event_texts WHERE tenant COLLATE "POSIX" = :tenant AND sco
 -- Remove the content keys of a range of scopes.
 DELETE FROM memoranda.content_keys WHERE tenant = :tenant AND scope >= :low AND scope < :high;
 
+-- name: erase_links(tenant, low, high)
+-- Remove the links of what is in a range of scopes.
+DELETE FROM memoranda.links WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
+
 -- name: erase_sessions(tenant, low, high)
 -- Remove the sessions in a range of scopes.
 DELETE FROM memoranda.sessions WHERE tenant = :tenant AND scope >= :low AND scope < :high;
@@ -453,7 +478,7 @@ UPSERT INTO memoranda.guards KEY (tenant, scope, origin);
 -- Remove it.
 DELETE FROM memoranda.guards WHERE tenant = :tenant AND scope = :scope AND origin = :origin;
 
--- name: put_approval(tenant, id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, effect)
+-- name: put_approval(tenant, id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, kind, trust, cause, findings, rules, effect)
 -- Keep an approval; one that exists keeps its place.
 UPSERT INTO memoranda.approvals KEY (tenant, id);
 
@@ -488,6 +513,14 @@ DELETE FROM memoranda.usage WHERE tenant = :tenant AND actor = :actor AND second
 -- Record that a scope was erased.
 INSERT INTO memoranda.erasures (tenant, id, scope, at, version_floor)
 VALUES (:tenant, :id, :scope, :at, :version_floor);
+
+-- name: put_link(tenant, scope, child, version, parent, parent_version)
+-- Keep a link.
+UPSERT INTO memoranda.links KEY (tenant, child, version, parent, parent_version);
+
+-- name: put_epoch(tenant, scope, epoch)
+-- Keep the permission epoch of a scope.
+UPSERT INTO memoranda.epochs KEY (tenant, scope);
 
 -- name: put_content_key(tenant, scope, key)
 -- Keep the content key of a scope.

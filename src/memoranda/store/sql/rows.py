@@ -35,9 +35,11 @@ from memoranda.store.base import (
     ContentKey,
     Erasure,
     FactQuery,
+    Link,
     PlainRow,
     Replay,
     RevisionQuery,
+    ScopeEpoch,
     Session,
     TenantState,
     Window,
@@ -210,6 +212,7 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
             _Column("trust", RANK_OF.__getitem__, TRUSTS.__getitem__),
             _Column("cause"),
             _json("findings", msgspec.json.Decoder(tuple[str, ...]).decode),
+            _json("rules", decode),
             _json("effect", lambda payload: effect_decoder().decode(payload)),
         ),
         "put_approval",
@@ -264,6 +267,17 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         "put_content_key",
         get="get_content_key",
         is_cached=True,
+    ),
+    Link: _Plain(
+        "link of",
+        (_path("scope"), *map(_Column, ("child", "version", "parent", "parent_version"))),
+        "put_link",
+    ),
+    ScopeEpoch: _Plain(
+        "permission epoch of",
+        (_Column("scope"), _Column("epoch")),
+        "put_epoch",
+        get="get_epoch",
     ),
 }
 
@@ -369,7 +383,9 @@ class Rows(ABC):
         """Keep a row."""
         kind = type(row)
         plain = _PLAIN[kind]
-        tenant = row.scope.tenant if isinstance(row, Session | Replay | Erasure | StoredRejection) else row.tenant
+        tenant = (
+            row.scope.tenant if isinstance(row, Session | Replay | Erasure | StoredRejection | Link) else row.tenant
+        )
         if isinstance(row, Session) and row.owner is not None and row.owner.tenant != tenant:
             raise InvalidScope(
                 f"`{row.scope}` of tenant `{tenant}` cannot belong to tenant `{row.owner.tenant}`",
@@ -403,6 +419,11 @@ class Rows(ABC):
         except (msgspec.DecodeError, UnicodeDecodeError, InvalidScope) as error:
             raise self._corrupt(f"{plain.name} `{row[0]}`", error) from error
         return kind(**fields)
+
+    def links(self, tenant: str, *, child: str | None = None, parent: str | None = None) -> list[Link]:
+        """Return the links from a child to its parents, or from a parent to its children."""
+        rows = self._all("list_links_to", tenant, child) if parent is None else self._all("list_links", tenant, parent)
+        return [self._plain_row(Link, tenant, row) for row in rows]
 
     # facts and their history
 
@@ -572,6 +593,8 @@ class Rows(ABC):
         """Remove everything at and below a scope."""
         self._known.clear()
         kinds, ranges = _MEMORY if keep_records else _ERASERS, scopes_under(scope.path)
+        for each in ranges:
+            self._count("erase_links", scope.tenant, *each)
         return {kind: sum(self._count(_ERASERS[kind], scope.tenant, *each) for each in ranges) for kind in kinds}
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:

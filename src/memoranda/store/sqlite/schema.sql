@@ -112,7 +112,7 @@ CREATE TABLE approvals (
     decided_by TEXT,
     decided_at INTEGER,
     reason TEXT NOT NULL,
-    effect BLOB, kind TEXT NOT NULL DEFAULT 'user', trust INTEGER NOT NULL DEFAULT 3, cause TEXT NOT NULL DEFAULT 'policy', findings BLOB NOT NULL DEFAULT x'5B5D',
+    effect BLOB, kind TEXT NOT NULL DEFAULT 'user', trust INTEGER NOT NULL DEFAULT 3, cause TEXT NOT NULL DEFAULT 'policy', findings BLOB NOT NULL DEFAULT x'5B5D', rules BLOB NOT NULL DEFAULT x'7B7D',
     UNIQUE (tenant, id)
 ) STRICT;
 
@@ -288,3 +288,26 @@ CREATE TABLE vectors (
     analysis BLOB NOT NULL,
     vector BLOB NOT NULL
 ) STRICT;
+
+-- What was derived from what, by refs. A version is that of a fact, 0 of anything else. `scope` is that of the child.
+CREATE TABLE links (
+    tenant TEXT NOT NULL,
+    child TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    parent TEXT NOT NULL,
+    parent_version INTEGER NOT NULL,
+    scope TEXT NOT NULL,
+    PRIMARY KEY (tenant, child, version, parent, parent_version)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX links_by_parent ON links (tenant, parent);
+
+CREATE INDEX links_by_scope ON links (tenant, scope);
+
+-- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
+CREATE TABLE epochs (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    PRIMARY KEY (tenant, scope)
+) STRICT, WITHOUT ROWID;

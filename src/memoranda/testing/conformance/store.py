@@ -23,6 +23,13 @@ from memoranda.testing.conformance.facts import (
 from memoranda.testing.conformance.guard import GuardPolicyPromises, GuardPromises, QuarantinePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
+from memoranda.testing.conformance.lineage import (
+    ConfirmationPromises,
+    ContainmentPromises,
+    EpochPromises,
+    LineagePromises,
+    ValidationPromises,
+)
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
 from memoranda.testing.conformance.recall import EntryRulePromises, RecallPromises
 from memoranda.testing.conformance.rejections import RejectionPromises
@@ -78,6 +85,11 @@ class StoreConformance(
     GuardPromises,
     RejectionPromises,
     QuarantinePromises,
+    LineagePromises,
+    ValidationPromises,
+    ContainmentPromises,
+    EpochPromises,
+    ConfirmationPromises,
     ConformanceBase,
 ):
     """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

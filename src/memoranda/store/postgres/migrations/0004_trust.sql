@@ -167,3 +167,84 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- Under which rules an effect was asked for, so that it can be decided again.
+ALTER TABLE memoranda.approvals ADD COLUMN rules BYTEA NOT NULL DEFAULT '{}';
+
+-- What was derived from what, by refs. A version is that of a fact, 0 of anything else. `scope` is that of the child.
+CREATE TABLE memoranda.links (
+    tenant TEXT COLLATE "C" NOT NULL,
+    child TEXT COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL,
+    parent TEXT COLLATE "C" NOT NULL,
+    parent_version BIGINT NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, child, version, parent, parent_version)
+);
+
+CREATE INDEX links_by_parent ON memoranda.links (tenant COLLATE "POSIX", parent);
+
+CREATE INDEX links_by_scope ON memoranda.links (tenant COLLATE "POSIX", scope);
+
+-- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
+CREATE TABLE memoranda.epochs (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    epoch BIGINT NOT NULL,
+    PRIMARY KEY (tenant, scope)
+);
+
+INSERT INTO memoranda.epochs SELECT tenant, '*', epoch FROM memoranda.tenants WHERE epoch > 0;
+
+-- As the schema does for every table, and as roles have it for the others.
+DO $$
+DECLARE
+    made TEXT;
+    held RECORD;
+BEGIN
+    EXECUTE format(
+            $make$
+            CREATE FUNCTION memoranda.%1$I(tenant TEXT, chosen TID[]) RETURNS BIGINT
+            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $remove$
+            DECLARE
+                removed BIGINT;
+            BEGIN
+                PERFORM memoranda.check_tenant($1);
+                DELETE FROM memoranda.%2$I AS held WHERE held.ctid = ANY ($2) AND held.tenant || '' = $1;
+                GET DIAGNOSTICS removed = ROW_COUNT;
+                RETURN removed;
+            END
+            $remove$
+            $make$,
+        'remove_links', 'links'
+    );
+    EXECUTE format('REVOKE ALL ON FUNCTION memoranda.%I FROM PUBLIC', 'remove_links');
+    FOREACH made IN ARRAY ARRAY['links', 'epochs'] LOOP
+        EXECUTE format('ALTER TABLE memoranda.%I ENABLE ROW LEVEL SECURITY', made);
+        EXECUTE format(
+            'CREATE POLICY own_tenants ON memoranda.%I USING (tenant = ANY (ARRAY(SELECT tenant FROM memoranda.roles)))',
+            made
+        );
+        FOR held IN
+            SELECT DISTINCT privilege_type AS lent,
+                CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
+            FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
+            WHERE oid = 'memoranda.sessions'::regclass AND grantee <> relowner AND privilege_type IN ('SELECT', 'INSERT')
+        LOOP
+            EXECUTE format('GRANT %s ON memoranda.%I TO %s', held.lent, made, held.grantee);
+            IF held.lent = 'INSERT' AND made = 'links' THEN
+                EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.%I TO %s', 'remove_' || made, held.grantee);
+            END IF;
+        END LOOP;
+    END LOOP;
+    FOR held IN
+        SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
+        FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid CROSS JOIN LATERAL aclexplode(attacl)
+        WHERE pg_class.oid = 'memoranda.approvals'::regclass AND attname = 'door' AND privilege_type = 'UPDATE'
+    LOOP
+        EXECUTE format('GRANT UPDATE (rules) ON memoranda.approvals TO %s', held.grantee);
+        EXECUTE format('GRANT UPDATE (scope) ON memoranda.links TO %s', held.grantee);
+        EXECUTE format('GRANT UPDATE (epoch) ON memoranda.epochs TO %s', held.grantee);
+    END LOOP;
+END
+$$;

@@ -88,3 +88,31 @@ CREATE TABLE guards (
     largest INTEGER,
     PRIMARY KEY (tenant, scope, origin)
 ) STRICT, WITHOUT ROWID;
+
+-- What was derived from what, by refs. A version is that of a fact, 0 of anything else. `scope` is that of the child.
+CREATE TABLE links (
+    tenant TEXT NOT NULL,
+    child TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    parent TEXT NOT NULL,
+    parent_version INTEGER NOT NULL,
+    scope TEXT NOT NULL,
+    PRIMARY KEY (tenant, child, version, parent, parent_version)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX links_by_parent ON links (tenant, parent);
+
+CREATE INDEX links_by_scope ON links (tenant, scope);
+
+-- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
+CREATE TABLE epochs (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    PRIMARY KEY (tenant, scope)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO epochs SELECT tenant, '*', epoch FROM tenants WHERE epoch > 0;
+
+-- Under which rules an effect was asked for, so that it can be decided again.
+ALTER TABLE approvals ADD COLUMN rules BLOB NOT NULL DEFAULT x'7B7D';
