@@ -346,9 +346,11 @@ class AsyncScopedMemory(AsyncHandle):
         """Learn from a conversation: keep its messages, and bring what the user stated up to date."""
     async def supersede(
         self,
-        ref: str,
-        content: Any,
+        ref: str | None = None,
+        content: Any = None,
         *,
+        about: str | None = None,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration | None = None,
         source: str | None = None,
@@ -387,6 +389,8 @@ class AsyncScopedMemory(AsyncHandle):
         namespace: str | None = None,
         where: Mapping[str, Any] | None = None,
         identifier: str | None = None,
+        inside: bool = False,
+        about: str | None = None,
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""

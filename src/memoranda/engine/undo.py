@@ -26,7 +26,7 @@ from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
-from memoranda.model.names import is_block, is_internal
+from memoranda.model.names import FORGOTTEN_MESSAGES, is_block, is_internal, lies_under
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -90,7 +90,12 @@ def events_of(rows: Reader, effect: Undo) -> list[Event]:
 
 def _is_runtime(scope: Scope, key: str) -> bool:
     """Return whether a fact is one that no forget reaches: the state of programs and conversations."""
-    return is_internal(scope, key) and not is_block(scope, key) and key != BOOK
+    return is_internal(scope, key) and not is_block(scope, key) and key != BOOK and not _is_mark(scope, key)
+
+
+def _is_mark(scope: Scope, key: str) -> bool:
+    """Return whether a fact only says that a message was forgotten."""
+    return lies_under(key, FORGOTTEN_MESSAGES) and is_internal(scope, key)
 
 
 @verb(Undo, touches=_demands)
@@ -125,12 +130,9 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
             notes += _take_back(rows, _additions(event) - passing, call, event.tenant, partial=effect.partial)
         elif event.effect in _UNDONE:
             scope, key = Scope(event.tenant, event.scope), event.key or ""
-            if is_block(scope, key) or key == BOOK:
-                about = _revert(rows, event, call)
-            else:
-                about = _restore_fact(rows, event, call)
+            about = _undo_fact(rows, event, call)
             notes += about
-            refs += [str(Ref("fact", scope, key))] if about and key != BOOK else []
+            refs += [str(Ref("fact", scope, key))] if about and key != BOOK and not _is_mark(scope, key) else []
     if effect.partial:  # a line comes back only with its statement
         for path in {event.scope for event in events if event.key == BOOK}:
             lines = LearnedLines(rows, [Scope(effect.scope.tenant, path)], call)
@@ -226,6 +228,14 @@ def _end_new(rows: Transaction, new: Entry, call: Call, partial: bool) -> list[N
 
 
 # facts
+
+
+def _undo_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:
+    """Take back what an event did to a fact, a block or its book; return the notes."""
+    scope, key = Scope(event.tenant, event.scope), event.key or ""
+    if _is_mark(scope, key):
+        return delete_fact(rows, DeleteFact(scope=scope, key=key), call).notes
+    return _revert(rows, event, call) if is_block(scope, key) or key == BOOK else _restore_fact(rows, event, call)
 
 
 def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[Note, ...]:

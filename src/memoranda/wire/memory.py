@@ -47,7 +47,7 @@ class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to forget, by one of these: an `id` or ref, a `key`, a filter on metadata, an `identifier`."""
+    """What to forget, by one of these: an `id` or ref, a `key`, a filter on metadata, an `identifier`, `about`."""
 
     id: str | None = None
     collection: str | None = None
@@ -55,6 +55,10 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     namespace: str | None = None
     where: dict[str, Any] | None = None
     identifier: str | None = None
+    inside: bool = False
+    """Also find the identifier inside longer ones."""
+    about: str | None = None
+    """A description of what is meant."""
     dry_run: bool = False
     """Change nothing, and return what would be forgotten."""
 
@@ -504,6 +508,14 @@ class Supersede(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     metadata: dict[str, Any] | None = None
     ttl: str | int | None = None
     source: str | None = None
+
+
+class SupersedeDescribed(Supersede, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to put in the place of the entry or line that a description means."""
+
+    about: str
+    collection: str = NOTES
+    """Where to store it if nothing is meant."""
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

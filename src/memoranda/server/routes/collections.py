@@ -42,6 +42,7 @@ from memoranda.wire.memory import (
     Scopes,
     Supersede,
     Superseded,
+    SupersedeDescribed,
     Undo,
     context_json,
     entry_json,
@@ -313,9 +314,27 @@ def supersede(request: StrictRequest, entry: Name, data: JSONBody[Supersede], na
     )
 
 
+@post("/memory/supersede", **in_thread("Supersede what is described", 404, 409, 502, 507, status=200))
+def supersede_described(
+    request: StrictRequest, data: JSONBody[SupersedeDescribed], named: ScopeName = None
+) -> Superseded:
+    """Put something else in the place of the entry or line that fits a description best; if none does, remember it."""
+    return caller_memory(request.auth, named).supersede(
+        content=data.content,
+        about=data.about,
+        collection=data.collection,
+        metadata=data.metadata,
+        ttl=data.ttl,
+        source=data.source,
+    )
+
+
 @post("/memory/forget", **in_thread("Forget", 507, status=200))
 def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeName = None) -> Forgotten:
-    """Forget what an id, a key, a filter or an identifier names, all of it or nothing; `count` may be 0."""
+    """Forget what an id, a key, a filter, an identifier or a description names, all of it or nothing.
+
+    `count` may be 0. Then `candidates` are what a description may have meant.
+    """
     return caller_memory(request.auth, named).forget(
         data.id,
         collection=data.collection,
@@ -323,6 +342,8 @@ def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeNa
         namespace=data.namespace,
         where=data.where,
         identifier=data.identifier,
+        inside=data.inside,
+        about=data.about,
         dry_run=data.dry_run,
     )
 

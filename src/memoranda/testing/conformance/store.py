@@ -20,6 +20,7 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
+from memoranda.testing.conformance.forgetting import DescriptionPromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
@@ -71,6 +72,7 @@ class StoreConformance(
     AtOncePromises,
     MarkPromises,
     OriginPromises,
+    DescriptionPromises,
     AuthorityPromises,
     GuardPromises,
     ConformanceBase,
