@@ -133,7 +133,7 @@ _GROUPS = {
         *("/api/v1/namespaces", "/api/v1/scopes"),
     ),
     "Learning, and what to tell an agent": ("/api/v1/memory/learn", "/api/v1/memory/context"),
-    "Forgetting": ("/api/v1/memory/forget", "/api/v1/memory/supersede", "/api/v1/memory/undo"),
+    "Forgetting": ("/api/v1/memory/forget", "/api/v1/memory/supersede", "/api/v1/memory/probe", "/api/v1/memory/undo"),
     "Chat": ("/api/v1/agent/", "/api/v1/conversations", "/api/v1/sleep"),
     "ABL agents and their sessions": ("/api/v1/agents", "/api/v1/sessions"),
     "Machines, workflows and their runs": (

@@ -88,6 +88,7 @@ HARMLESS = {
     "ScopedMemory.history",
     "ScopedMemory.recall",
     "ScopedMemory.context",
+    "ScopedMemory.leak_probes",
     "ScopedMemory.entries",
     "ScopedMemory.entry",
     "ScopedMemory.entry_history",
@@ -194,6 +195,7 @@ COMMANDS = {
     "import": "Memory.import_file",
 }
 HARMLESS_COMMANDS = {
+    "probe",
     "check",
     "format",
     "test",
@@ -266,6 +268,7 @@ update_definition delete_definition erase sweep scrub inspect list_tenants read_
 revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
 export import recall_all learn unlearn read_statements read_contract supersede undo write_batch get_entry read_chain
 list_collections list_namespaces list_scopes find_stale read_roles define_role delete_role read_steps end_idle_sessions
+probe_leaks
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}

@@ -42,7 +42,7 @@ def superseded(about: str, *texts: str) -> list[str]:
         ("meeting at 14:30", "The meeting is at 2:30 PM", "The meeting is at 2:30 AM"),
     ],
 )
-def test_g31_a_description_takes_what_it_names_alone(about: str, goes: str, stays: str) -> None:
+def test_a_description_takes_what_it_names_alone(about: str, goes: str, stays: str) -> None:
     assert forgotten(about, goes, stays) == [goes]
 
 
@@ -73,7 +73,7 @@ def test_a_description_that_fits_nothing_or_too_much_takes_nothing(about: str, t
         ("team messenger Slate", "Team moved to Slate in 2023", "Team eats at noon"),
     ],
 )
-def test_g29_a_description_means_what_is_no_longer_true(about: str, before: str, other: str) -> None:
+def test_a_description_means_what_is_no_longer_true(about: str, before: str, other: str) -> None:
     assert superseded(about, before, other) == superseded(about, other, before) == [before]
     assert superseded("user shoe size", before, other) == []
 
@@ -95,7 +95,7 @@ def test_g29_a_description_means_what_is_no_longer_true(about: str, before: str,
         ("Bread and butter", ["Bread and butter"]),
     ],
 )
-def test_g29_a_sentence_is_split_where_both_halves_have_a_verb(text: str, clauses: list[str]) -> None:
+def test_a_sentence_is_split_where_both_halves_have_a_verb(text: str, clauses: list[str]) -> None:
     assert [clause.text for clause in clauses_of(text)] == clauses
 
 

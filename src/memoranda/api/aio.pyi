@@ -50,6 +50,7 @@ from memoranda.model.fact import Fact, Revision
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy, Role, Rule
+from memoranda.model.probes import LeakProbes
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
 from memoranda.model.trust import OriginKind, Trust
@@ -394,6 +395,8 @@ class AsyncScopedMemory(AsyncHandle):
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""
+    async def leak_probes(self, content: str) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested."""
     async def undo(self, done: Forgotten | Superseded | Remembered | Learned | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncScopedBatch:

@@ -30,6 +30,7 @@ from memoranda.engine.collections import ListCollections
 from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces, ReadChain, Remember, part_key
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.forget import Forget
+from memoranda.engine.probes import ProbeLeaks
 from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.engine.supersede import Supersede
@@ -59,6 +60,7 @@ from memoranda.model.identifier import Identifier
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.names import check_key, check_label, check_own_key, require_label
+from memoranda.model.probes import LeakProbes
 from memoranda.model.ref import as_ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -873,6 +875,25 @@ class ScopedMemory:
             ranking = self._ranking(about, namespace=namespace, **narrowing)
             effect = msgspec.structs.replace(effect, ranking=ranking)
         return self._gate.perform(effect, self._caller)
+
+    def leak_probes(self, content: str) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested.
+
+        Pass what has to be gone, or the ref of an entry, fact or line. After a forget it is still in the history;
+        after an erasure it is nowhere. It takes the rights to read memory, approvals and the ledger.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("The vault code is 4711-KILN", collection="notes")
+        ...     before, gone = ada.leak_probes("4711-KILN").found, ada.forget(identifier="4711-KILN")
+        ...     before, ada.leak_probes("4711-KILN").entries, ada.leak_probes("4711-KILN").history
+        (('entries', 'words', 'vectors', 'prompts', 'database_bytes'), False, True)
+        """
+        if not isinstance(cast(object, content), str) or sum(map(str.isalnum, content)) < 2:
+            hint = "Pass the text that has to be gone, or the ref of what has it"
+            raise UsageError(f"{quote(content)} cannot be looked for", hint=hint, value=content, path="content")
+        return self._gate.perform(ProbeLeaks(scope=self.scope, content=content), self._caller)
 
     def undo(self, done: Forgotten | Superseded | Remembered | Learned | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`.

@@ -27,7 +27,7 @@ from memoranda.cli.command import (
 )
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
-from memoranda.model.entry import KINDS, check_kinds
+from memoranda.model.entry import KINDS, NOTES, check_kinds
 
 if TYPE_CHECKING:
     from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
@@ -125,6 +125,7 @@ def supersede(
     ],
     content: Annotated[str | None, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")] = None,
     about: Annotated[str | None, option("TEXT", "What is replaced, in words, instead of a REF.")] = None,
+    collection: Annotated[str, option("NAME", "Where to store TEXT if nothing is what --about says.")] = NOTES,
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,
     ttl: Ttl = None,
@@ -142,7 +143,9 @@ def supersede(
         )
     read = read_value(ref if content is None else content, as_json=as_json)
     named = None if content is None else ref
-    done = desk.place.supersede(named, read, about=about, metadata=labels or None, ttl=ttl, source=source)
+    done = desk.place.supersede(
+        named, read, about=about, collection=collection, metadata=labels or None, ttl=ttl, source=source
+    )
     said = f"{done.ref} in place of {done.replaced}" if done.replaced else f"{done.ref}; nothing was to be replaced"
     lines = [said, *(f"  kept: {text}" for text in done.kept), f"Undo it with: memoranda undo {done.undo}"]
     desk.out.result(done, "\n".join(lines))
@@ -203,6 +206,19 @@ def forget(
 def _counts(done: Forgotten) -> list[tuple[int, str]]:
     kinds = ((done.entries, "entry", "entries"), (done.facts, "fact", "facts"), (done.lines, "line", "lines"))
     return [(number, one if number == 1 else many) for number, one, many in kinds if number]
+
+
+@command(app, "probe", scoped=True, embeds=True, example="memoranda probe 4711-KILN --user ada")
+def probe(
+    desk: Desk,
+    content: Annotated[str, argument("TEXT", "What has to be gone, or the ref of an entry, fact or line.")],
+) -> None:
+    """Show where a text is left, place by place."""
+    found = desk.place.leak_probes(content)
+    names = {True: "left", False: "gone", None: "untested"}
+    places = {name: getattr(found, name) for name in found.__struct_fields__}
+    lines = [f"{name.replace('_', ' ')}: {names[state]}" for name, state in places.items()]
+    desk.out.result(places, "\n".join(lines))
 
 
 @command(app, "undo", scoped=True, example="memoranda undo undo:41-43 --user ada")

@@ -40,6 +40,7 @@ COMMANDS = {
     "entries": Entry("entries", "List entries in the order they were stored, of one collection or of all."),
     "supersede": Entry("entries", "Replace what is no longer true: an entry, a fact or a line of a block."),
     "forget": Entry("entries", "Forget entries, facts and lines, all or nothing."),
+    "probe": Entry("entries", "Show where a text is left, place by place."),
     "undo": Entry("entries", "Bring back what was forgotten or superseded, all or nothing."),
     "collections": Entry("entries", "Collections: groups of entries with one embedder."),
     "ledger": Entry("ledger", "The ledger: a verifiable log of all changes and reads."),

@@ -32,6 +32,7 @@ from memoranda.model.fact import Fact as StoredFact
 from memoranda.model.fact import Revision as StoredRevision
 from memoranda.model.lesson import Learned as Learned
 from memoranda.model.limits import check_count
+from memoranda.model.probes import LeakProbes as LeakProbes
 from memoranda.model.trust import Origin
 from memoranda.wire.codec import between, one_of
 
@@ -516,6 +517,12 @@ class SupersedeDescribed(Supersede, frozen=True, kw_only=True, forbid_unknown_fi
     about: str
     collection: str = NOTES
     """Where to store it if nothing is meant."""
+
+
+class ProbeLeaks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to look for: a text, or the ref of an entry, a fact or a line."""
+
+    content: str
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

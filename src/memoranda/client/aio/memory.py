@@ -47,6 +47,7 @@ from memoranda.wire.memory import (
     Forgotten,
     History,
     Holding,
+    LeakProbes,
     Learned,
     Match,
     Namespaces,
@@ -727,6 +728,11 @@ class AsyncCollectionCalls(AsyncCalls):
         asked |= without_none(where=filter_object(where), about=about)
         sent = body(**asked, inside=inside, dry_run=dry_run)
         return await self._call(Forgotten, "POST", "memory", "forget", query=parameters(scope=scope), body=sent)
+
+    async def leak_probes(self, content: str, *, scope: str | None = None) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested."""
+        query, sent = parameters(scope=scope), body(content=content)
+        return await self._call(LeakProbes, "POST", "memory", "probe", query=query, body=sent)
 
     async def undo(
         self, done: Forgotten | Superseded | Remembered | Learned | str, *, scope: str | None = None

@@ -48,6 +48,7 @@ from memoranda.wire.memory import (
     Forgotten,
     History,
     Holding,
+    LeakProbes,
     Learned,
     Match,
     Namespaces,
@@ -724,6 +725,11 @@ class CollectionCalls(Calls):
         asked |= without_none(where=filter_object(where), about=about)
         sent = body(**asked, inside=inside, dry_run=dry_run)
         return self._call(Forgotten, "POST", "memory", "forget", query=parameters(scope=scope), body=sent)
+
+    def leak_probes(self, content: str, *, scope: str | None = None) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested."""
+        query, sent = parameters(scope=scope), body(content=content)
+        return self._call(LeakProbes, "POST", "memory", "probe", query=query, body=sent)
 
     def undo(self, done: Forgotten | Superseded | Remembered | Learned | str, *, scope: str | None = None) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, by its result or its `undo`; what it added goes."""

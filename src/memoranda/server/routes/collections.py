@@ -26,9 +26,11 @@ from memoranda.wire.memory import (
     Entry,
     Forget,
     Forgotten,
+    LeakProbes,
     Learn,
     Learned,
     Namespaces,
+    ProbeLeaks,
     Recall,
     RecallAnywhere,
     Recalled,
@@ -346,6 +348,12 @@ def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeNa
         about=data.about,
         dry_run=data.dry_run,
     )
+
+
+@post("/memory/probe", **in_thread("Probe for leaks", 404, status=200))
+def probe_leaks(request: StrictRequest, data: JSONBody[ProbeLeaks], named: ScopeName = None) -> LeakProbes:
+    """Return where a text is left, place by place; null is a place that was not tested."""
+    return caller_memory(request.auth, named).leak_probes(data.content)
 
 
 @post("/memory/undo", **in_thread("Undo a forget or a supersede", 404, 409, 507, status=200))

@@ -1,4 +1,4 @@
-"""Forgetting that is exact and complete: by identifier, by description, half a sentence, and for good."""
+"""Forgetting that is exact and complete: by identifier, by description, half a sentence, and permanently."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import Denied, UsageError
+from memoranda.errors import ApprovalRequired, Denied, NotFound, UsageError
 from memoranda.model.policy import Policy, Rule
 from memoranda.testing.conformance.base import assert_raises, present
 
@@ -204,3 +204,100 @@ class DescriptionPromises:
         assert ada.undo(gone)
         assert "I live in Turku." in _contents(ada)
         assert ada.list("learn") == []
+
+
+SECRET = "4711-KILN"
+
+
+class LeakProbePromises:
+    """What is left of a text, place by place."""
+
+    def test_g23_each_place_has_a_name_and_is_tested_or_says_that_it_is_not(
+        self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory
+    ) -> None:
+        for place in (ada, bob):
+            place.remember(f"The vault opens with {SECRET}.", collection="notes")
+            place.remember(f"The vault does not open with {SECRET}9.", collection="notes")
+            place.set("vault.code", SECRET.lower())
+            place.blocks.update("core", f"- The vault: {SECRET}\n- Likes tea", expected_updated_at=None)
+            place.learn([{"role": "user", "content": f"My vault code is {SECRET}."}], conversation="c1")
+        places = ada.leak_probes(SECRET)
+        assert set(places.found) - {"database_bytes"} == {
+            *("facts", "blocks", "entries", "messages", "words", "vectors", "prompts"),
+        }
+        assert set(places.untested) - {"database_bytes"} == {"idempotency_keys", "caches", "exports", "backups"}
+        assert ada.leak_probes("8822-KILN").found == ()
+
+        gone = ada.forget(identifier=SECRET)
+        assert (gone.entries, gone.facts, gone.lines) == (2, 1, 1)
+        left = ada.leak_probes(SECRET)
+        assert set(left.found) - {"database_bytes"} == {"history"} and left.untested == places.untested
+        assert "entries" in ada.leak_probes(f"{SECRET}9").found
+
+        memory.erase(user="bob")
+        memory.erase(user="ada")
+        assert ada.leak_probes(SECRET).found == () and ada.leak_probes(SECRET).untested == places.untested
+
+    def test_g23_what_a_ref_names_is_looked_for_also_when_it_has_ended(self, ada: ScopedMemory) -> None:
+        done = ada.remember("The vault opens at noon", collection="notes")
+        assert "entries" in ada.leak_probes(done.ref).found
+        ada.forget(done.ref)
+        places = ada.leak_probes(done.ref)
+        assert places.entries is False and places.history is True
+        assert_raises(NotFound, ada.leak_probes, "entry:entry_unknown")
+        wrong: list[Any] = ["", " ?", None]
+        for content in wrong:
+            assert_raises(UsageError, ada.leak_probes, content)
+
+    def test_g23_what_waits_for_approval_is_a_place(self, memory: Memory, ada: ScopedMemory) -> None:
+        policy = Policy.of(allow=("memory.read",), approve=("memory.write",))
+        clerk = memory.acting_as("agent:clerk", policy=policy).scope(user="ada")
+        waits = assert_raises(ApprovalRequired, clerk.set, "vault", SECRET)
+        assert [name for name in ada.leak_probes(SECRET).found if name != "database_bytes"] == ["approvals"]
+        memory.approvals.refuse(waits.approval)
+        assert not ada.leak_probes(SECRET).approvals
+
+    def test_a_probe_leaves_nothing_behind_and_takes_its_rights(self, memory: Memory, ada: ScopedMemory) -> None:
+        before = memory.ledger.anchor()
+        ada.leak_probes(SECRET)
+        memory.settle()
+        assert memory.ledger.anchor() == before
+        reader = memory.acting_as("agent:reader", policy=Policy.of(allow=("memory.read",))).scope(user="ada")
+        assert_raises(Denied, reader.leak_probes, SECRET)
+
+    def test_g21_the_deletion_sequence(self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory) -> None:
+        said = [{"role": "user", "content": f"My vault code is {SECRET}. I live in Turku."}]
+
+        def everywhere(place: ScopedMemory) -> str:
+            memory.settle()
+            return place.context("vault code").text + str(place.recall("vault code", limit=50).results)
+
+        # Written, and seen.
+        ada.learn(said, conversation="c1")
+        ada.remember(f"The vault opens with {SECRET}", collection="notes")
+        assert SECRET in everywhere(ada)
+        # Deleted, and gone.
+        gone = ada.forget(identifier=SECRET)
+        assert gone.count == 2 and SECRET not in everywhere(ada)
+        # The source is fed again: it does not come back.
+        ada.learn(said, conversation="c1")
+        assert SECRET not in everywhere(ada)
+        # All jobs run: it does not come back.
+        memory.sweep()
+        memory.scrub()
+        assert SECRET not in everywhere(ada)
+        # Every derived place is empty, by name.
+        places = ada.leak_probes(SECRET)
+        derived = (places.facts, places.blocks, places.entries, places.statements, places.messages, places.prompts)
+        assert derived == (False,) * 6 and (places.words, places.vectors) == (False, False)
+        # The deletion is in the ledger.
+        ended = [event for event in memory.ledger.events() if event.effect == "forget"]
+        assert {f"entry:{event.resource}" for event in ended} >= set(gone.refs) and memory.ledger.verify().ok
+        # A copy that was shared before goes where it is deleted, too.
+        bob.remember(f"Ada's vault opens with {SECRET}", collection="notes")
+        bob.remember("Ada's vault is green", collection="notes")
+        assert SECRET in everywhere(bob)
+        bob.forget(about=f"everything about {SECRET}")
+        assert SECRET not in everywhere(bob) and "green" in everywhere(bob)
+        # What else was said is still known.
+        assert "Turku" in everywhere(ada)

@@ -20,7 +20,7 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
-from memoranda.testing.conformance.forgetting import DescriptionPromises
+from memoranda.testing.conformance.forgetting import DescriptionPromises, LeakProbePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
@@ -73,6 +73,7 @@ class StoreConformance(
     MarkPromises,
     OriginPromises,
     DescriptionPromises,
+    LeakProbePromises,
     AuthorityPromises,
     GuardPromises,
     ConformanceBase,
