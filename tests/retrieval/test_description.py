@@ -36,6 +36,7 @@ def superseded(about: str, *texts: str) -> list[str]:
         ("Zoe Muller / Zoë Müller client", "Client Zoë Müller paid", "Client Zoe Mullen paid"),
         ("session token omega3", "Session token: omega3-2026-02", "Session omega is over"),
         ("user token 0c2f7a10", "Token 0c2f7a10-1b2c-4d5e-8f90-a1b2c3d4e5f6", "Token 0c2f7a1 is older"),
+        ("Ann's pigeons", "Ann feeds the pigeons", "Ann speaks Czech"),
         ("wifi password", "The wifi password is hunter-88", "The wifi is slow"),
         ("user's date of birth", "User was born on 4 May 1988", "The party on 4 May was loud"),
         ("user does not eat pork", "User does not eat pork", "User eats pork chops at Easter"),
@@ -60,6 +61,16 @@ def test_a_description_that_fits_nothing_or_too_much_takes_nothing(about: str, t
     memories = [Memory(text, text) for text in texts]
     meant = Description(about).forgotten(memories, {texts[0]: 0.4})
     assert not meant.kept and texts[0] in meant.candidates
+
+
+def test_what_recall_finds_clearly_first_is_meant_where_nothing_else_tells() -> None:
+    memories = [Memory("a", "User practises Shotokan."), Memory("b", "User practises law.")]
+    art = Description("user's martial art")
+    assert list(art.forgotten(memories, {"a": 0.9, "b": 0.2}).kept) == ["a"]
+    assert list(art.superseded(memories, {"a": 0.7, "b": 0.2}).kept) == ["a"]
+    for ranking in ({"a": 0.9, "b": 0.8}, {"a": 0.3}, {}):
+        assert not art.forgotten(memories, ranking).kept and not art.superseded(memories, ranking).kept
+    assert not Description("everything about Gustav").forgotten(memories, {"a": 0.9}).kept
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ _CLEAR = 0.12
 """How far the best memory has to be ahead of the next one."""
 _LIKELY = 0.4
 """The least score of what is meant."""
+_RECALLED = (0.6, 0.3)
+"""The score that recall has to give, and how far ahead of the next one, where nothing else tells what is meant."""
+_TOPIC = 0.5
+"""The share of the words behind a name in the possessive that a clause about them has."""
 _SHARED = 0.34
 """The least share of the words of a request that a memory has in common with it, where nothing else speaks for it."""
 
@@ -150,6 +154,8 @@ class Description:
         self.is_negated = known.negations.search(rest) is not None
         self.words = _terms_of(rest) - {term(word, "en") for name in self.names for word in fold(name).split()}
         self._all_words = _terms_of(text)
+        # `Ann's pigeons`: what is said of Ann and of pigeons, if anything is.
+        self._is_topic = self._owned and bool(self.words) and not self._attributes
         self._subjects = vocabulary().generic.intersection(_WORD.findall(fold(rest)))
         if not self.identifiers:
             # `dora_writes` is a handle where there is nothing clearer.
@@ -169,6 +175,8 @@ class Description:
             found = self._named(memories)
             if not found and not self._attributes:
                 return Meant(candidates=_best(ranking))
+            if self._is_topic and (about := [one for one in found if self._share(one.text) >= _TOPIC]):
+                return Meant({one.name: self._rest_of(one) for one in about})
             if not self._attributes or (self.is_everything and not self._owned):
                 return Meant({one.name: None for one in found})
             about = [one for one in found if self._says(one.text)]
@@ -194,6 +202,8 @@ class Description:
                 score += 1
             if score >= best:
                 best, memory_of_best = score, memory
+        if memory_of_best is None and not ids and not names:
+            memory_of_best = self._first_recalled(memories, ranking, *_RECALLED)
         if memory_of_best is None:
             return Meant(candidates=_best(ranking))
         return Meant({memory_of_best.name: self._rest_of(memory_of_best)})
@@ -205,10 +215,23 @@ class Description:
         named = sum(_mentions(one, name, text) for one, name in zip(names, self.names, strict=True))
         if not (says or named or share >= _SHARED):
             return 0.0
-        # A statement means only what is true or untrue like itself; `employment status` means both.
-        differs = self.is_negated != (vocabulary().negations.search(text) is not None)
-        polarity = -0.4 if differs and (self.is_negated or self._is_statement) else 0.0
+        polarity = -0.4 if self._contradicts(text) else 0.0
         return 0.5 * says + 0.6 * share + 0.5 * (named / len(names) if names else 0) + 0.15 * rank + polarity
+
+    def _contradicts(self, text: str) -> bool:
+        """Return whether a text denies what the request states, or the other way; `employment status` means both."""
+        differs = self.is_negated != (vocabulary().negations.search(text) is not None)
+        return differs and (self.is_negated or self._is_statement)
+
+    def _first_recalled(
+        self, memories: Sequence[Memory], ranking: Mapping[str, float], least: float, lead: float
+    ) -> Memory | None:
+        """Return the memory that recall found first, if it is good enough and clearly ahead of the next one."""
+        ranked = sorted(memories, key=lambda one: -ranking.get(one.name, 0.0))[:2]
+        scores = [ranking.get(one.name, 0.0) for one in ranked] + [0.0]
+        if not ranked or scores[0] < least or scores[0] - scores[1] < lead or self._contradicts(ranked[0].text):
+            return None
+        return ranked[0]
 
     def _bonus(self, text: str) -> float:
         """Return what speaks for a text as a whole: it says much of the attribute, or is about who is named."""
@@ -231,6 +254,8 @@ class Description:
         }
         scores = {one.name: scores[one.name] and scores[one.name] + self._bonus(one.text) for one in memories}
         likely = [one for one in sorted(memories, key=lambda one: -scores[one.name]) if scores[one.name] >= _LIKELY]
+        if not likely and not self.is_everything and (first := self._first_recalled(memories, ranking, *_RECALLED)):
+            likely, scores[first.name] = [first], _LIKELY
         if not likely:
             return Meant(candidates=_best(ranking))
         top = scores[likely[0].name]
@@ -298,6 +323,8 @@ class Description:
         return sum(_is_among(one, words) for one in wanted) / len(wanted)
 
     def _is_meant(self, clause: Clause) -> bool:
+        if self._is_topic:
+            return self._share(clause.text) >= _TOPIC
         names = [(Identifier(name), name) for name in self.names]
         if self._attributes:
             if self._says(clause.text):
