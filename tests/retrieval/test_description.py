@@ -87,6 +87,7 @@ def test_what_recall_finds_clearly_first_is_meant_where_nothing_else_tells() -> 
 def test_a_description_means_what_is_no_longer_true(about: str, before: str, other: str) -> None:
     assert superseded(about, before, other) == superseded(about, other, before) == [before]
     assert superseded("user shoe size", before, other) == []
+    assert superseded("user favourite colour", before, "User's favourite film is Stalker") == []
 
 
 @pytest.mark.parametrize(

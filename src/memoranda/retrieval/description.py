@@ -27,12 +27,14 @@ _CLEAR = 0.12
 """How far the best memory has to be ahead of the next one."""
 _LIKELY = 0.4
 """The least score of what is meant."""
-_RECALLED = (0.6, 0.3)
+_RECALLED = (0.65, 0.35)
 """The score that recall has to give, and how far ahead of the next one, where nothing else tells what is meant."""
 _TOPIC = 0.5
 """The share of the words behind a name in the possessive that a clause about them has."""
 _SHARED = 0.34
 """The least share of the words of a request that a memory has in common with it, where nothing else speaks for it."""
+_MOSTLY_SHARED = 0.6
+"""The same for a request that names an attribute of which a memory says nothing."""
 
 
 class _Words(msgspec.Struct, frozen=True):
@@ -213,7 +215,8 @@ class Description:
         share = self._share(text)
         says = self._says(text)
         named = sum(_mentions(one, name, text) for one, name in zip(names, self.names, strict=True))
-        if not (says or named or share >= _SHARED):
+        # `favourite film` has a word of `favourite colour`, and says nothing of colours.
+        if not (says or named or share >= (_MOSTLY_SHARED if self._attributes else _SHARED)):
             return 0.0
         polarity = -0.4 if self._contradicts(text) else 0.0
         return 0.5 * says + 0.6 * share + 0.5 * (named / len(names) if names else 0) + 0.15 * rank + polarity
