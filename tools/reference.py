@@ -133,7 +133,10 @@ _GROUPS = {
         *("/api/v1/namespaces", "/api/v1/scopes"),
     ),
     "Learning, and what to tell an agent": ("/api/v1/memory/learn", "/api/v1/memory/context"),
-    "Forgetting and rejecting": ("/api/v1/memory/forget", "/api/v1/memory/undo", "/api/v1/rejections"),
+    "Forgetting and rejecting": (
+        *("/api/v1/memory/forget", "/api/v1/memory/supersede", "/api/v1/memory/probe", "/api/v1/memory/undo"),
+        "/api/v1/rejections",
+    ),
     "Lineage and containment": (
         *("/api/v1/memory/lineage", "/api/v1/memory/copy", "/api/v1/memory/validate", "/api/v1/taint"),
     ),

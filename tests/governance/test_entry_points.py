@@ -99,6 +99,7 @@ HARMLESS = {
     "ScopedMemory.history",
     "ScopedMemory.recall",
     "ScopedMemory.context",
+    "ScopedMemory.leak_probes",
     "ScopedMemory.entries",
     "ScopedMemory.entry",
     "ScopedMemory.entry_history",
@@ -229,6 +230,7 @@ COMMANDS = {
 HARMLESS_COMMANDS = {
     "rejections",
     "lineage",
+    "probe",
     "check",
     "format",
     "test",
@@ -309,6 +311,7 @@ list_conflicts
 reject withdraw list_rejections
 set_guard read_guards
 read_lineage copy validate taint read_deletions read_rollbacks read_epoch
+probe_leaks
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}

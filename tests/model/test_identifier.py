@@ -29,6 +29,33 @@ from memoranda.model.identifier import Identifier
         ("Ann", "ann's letter, ANN."),
         ("Ada  Lovelace", "ada\nlovelace"),
         ("STRASSE 7", "straße 7"),
+        ("ada@example.org", "ada [at] example [dot] org"),
+        ("ada@example.org", "ada(at)example.org"),
+        ("ada@example.org", "ada at example dot org"),
+        ("ada@example.org", "ada+shop@example.org"),
+        ("ada@example.org", "ada%40example.org"),
+        ("ada@example.org", "\u0430da@example.org"),
+        ("ada.l@example.org", 'write to "ada.l"@example.org'),
+        ("@kiln-keeper", "by kiln-keeper."),
+        ("#TKT-9", "ticket TKT-9"),
+        ("10.0.3.7", "host 010.000.003.007 is up"),
+        ("river.pt/boats", "https://www.river.pt/boats/"),
+        ("https://river.pt/boats", "river.pt/boats."),
+        ("river.pt", "https://river.pt/about"),
+        ("parts/v2/list.txt", r"C:\\parts\\v2\\list.txt"),
+        ("2026-12-25", "on 12/25/2026"),
+        ("2026-12-25", "25 Dec 2026"),
+        ("14:30", "at 2:30 PM"),
+        ("2:30 pm", "at 14:30"),
+        ("KILNDEFF", "BIC KILNDEFFXXX"),
+        ("912", "0000912"),
+        ("123-45-6780", "SSN 123456780"),
+        ("0c2f7a10-1b2c-4d5e-8f90-a1b2c3d4e5f6", "0c2f7a101b2c4d5e8f90a1b2c3d4e5f6"),
+        ("Дмитрий Орлов", "Dmitri Orlov's loft"),
+        ("Dmitry Orlov", "Дмитрий Орлов снял лофт"),
+        ("Nikos Pappas", "Νίκος Παππάς"),
+        ("田中太郎", "田中太郎は来た"),
+        ("김민지", "김민지가 왔다"),
     ],
 )
 def test_an_identifier_is_found_however_it_is_written(identifier: str, text: str) -> None:
@@ -53,11 +80,35 @@ def test_an_identifier_is_found_however_it_is_written(identifier: str, text: str
         ("555-1234", "1-555-1234"),
         ("555-1234", "555 12345"),
         ("555-1234", "555 1234 9"),
+        ("ada+shop@example.org", "ada@example.org"),
+        ("ada@example.org", "b.ada@example.org"),
+        ("12345", "123456"),
+        ("912", "1,912"),
+        ("912", "912.50"),
+        ("order_2026_001", "order_2026_0010"),
+        ("/srv/app/conf", "/srv/app/conf.bak"),
+        ("/srv/app/conf", "/srv/app/conf/local"),
+        ("river.pt/boats", "river.pt/boats-for-sale"),
+        ("river.pt", "river.pt.br"),
+        ("river.pt", "ann@river.pt"),
+        ("John Stone", "John Stonehouse"),
+        ("log_2026", "log_2026_v2"),
+        ("10.0.3.7", "10.0.3.70"),
+        ("14:30", "2:30 AM"),
+        ("2026-03-04", "03/04/2026"),
+        ("Иван Петров", "Ivan Petrovsky"),
+        ("张伟", "张伟明"),
     ],
 )
 def test_an_identifier_is_found_only_as_a_whole(identifier: str, text: str) -> None:
     assert not Identifier(identifier).is_in(text)
     assert Identifier(identifier).is_in(f"{text} or {identifier}")
+
+
+def test_an_identifier_is_found_inside_a_longer_one_when_that_is_asked_for() -> None:
+    for identifier, text in (("kappa7", "kappa7-2026"), ("river.pt", "ann@river.pt"), ("12345", "123456")):
+        assert not Identifier(identifier).is_in(text)
+        assert Identifier(identifier, inside=True).is_in(text)
 
 
 def test_an_identifier_is_a_part_of_a_key() -> None:
@@ -81,6 +132,11 @@ def test_no_text_takes_long_to_search() -> None:
         ("+49 151 2345678", "+49 (0) " * 8_000),
         ("ann", "ann-" * 20_000),
         ("DE89 3704 0044", "de89 " * 10_000),
+        ("ada@example.org", "ada at " * 10_000),
+        ("ada@example.org", "ada [at] example [dot] " * 5_000),
+        ("ada@example.org", "ada+" + "x" * 60_000),
+        ("river.pt/boats/list", "river.pt/boats/" * 5_000),
+        ("Dmitri Orlov", "Дмитрий " * 10_000),
     ):
         assert not Identifier(identifier).is_in(text)
     assert time.perf_counter() - begins < 5

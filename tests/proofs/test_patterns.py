@@ -25,6 +25,7 @@ import memoranda
 from memoranda.abl.understanding.words import LONGEST
 from memoranda.learning.statements import LANGUAGES, LONGEST_SENTENCE, rules_of
 from memoranda.model.identifier import Identifier
+from memoranda.retrieval.description import STAMP, vocabulary
 from memoranda.runs.redaction import Redaction
 
 ROOT = Path(memoranda.__file__).parent
@@ -85,6 +86,11 @@ MADE_OF_TEXT = {
     "retrieval/rank.py:_without": re.compile(r"\b(?:yesterday|last\ week)\b"),
     "learning/statements.py:rules_of": rules_of("en")[0].pattern,
     "model/identifier.py:__init__": Identifier("+49 151 23-45.67").pattern,
+    "retrieval/description.py:_whole": re.compile(
+        "|".join(pattern.pattern for pattern in vocabulary().say.values()), re.IGNORECASE
+    ),
+    "retrieval/description.py:vocabulary": vocabulary().everything,
+    "retrieval/description.py:_stamped": re.compile(rf"(?<!\w)omega3{STAMP}"),
     "runs/redaction.py:__init__": Redaction(["email"]).pattern,
 }
 """Functions that make a pattern of what they are given, with one that they make."""

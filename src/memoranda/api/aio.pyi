@@ -52,6 +52,7 @@ from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.lineage import Deletion, Lineage, Rollback, Tainted, Validated
 from memoranda.model.policy import Grant, Level, Policy, Role, Rule
+from memoranda.model.probes import LeakProbes
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
@@ -381,9 +382,11 @@ class AsyncScopedMemory(AsyncHandle):
         """Learn from a conversation: keep its messages, and bring what the user stated up to date."""
     async def supersede(
         self,
-        ref: str,
-        content: Any,
+        ref: str | None = None,
+        content: Any = None,
         *,
+        about: str | None = None,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration | None = None,
         source: str | None = None,
@@ -422,9 +425,13 @@ class AsyncScopedMemory(AsyncHandle):
         namespace: str | None = None,
         where: Mapping[str, Any] | None = None,
         identifier: str | None = None,
+        inside: bool = False,
+        about: str | None = None,
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing."""
+    async def leak_probes(self, content: str) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested."""
     async def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | Tainted | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`."""
     async def reject(self, value: Any, *, key: str | None = None, reason: str = "") -> Rejection:

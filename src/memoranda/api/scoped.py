@@ -32,6 +32,7 @@ from memoranda.engine.entries import GetEntry, Item, ListEntries, ListNamespaces
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.forget import Forget
 from memoranda.engine.lineage import ReadLineage
+from memoranda.engine.probes import ProbeLeaks
 from memoranda.engine.recall import Recall, RecallAll
 from memoranda.engine.rejections import ListRejections, Reject, Withdraw
 from memoranda.engine.sessions import EndScope, StartSession
@@ -64,6 +65,7 @@ from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits, check_count
 from memoranda.model.lineage import Lineage, Tainted, Validated
 from memoranda.model.names import LONGEST_LABEL, check_key, check_label, check_own_key, require_label
+from memoranda.model.probes import LeakProbes
 from memoranda.model.ref import as_ref, is_ref
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import Scope
@@ -376,7 +378,7 @@ class ScopedMemory:
                 collection=done.collection or "",
                 namespace=done.namespace,
                 stored=True,
-                replaced=as_ref(done.replaced).name,
+                replaced=as_ref(done.replaced or "").name,
                 expires_at=done.expires_at,
                 undo=done.undo,
             )
@@ -672,14 +674,20 @@ class ScopedMemory:
 
     def supersede(
         self,
-        ref: str,
-        content: Any,
+        ref: str | None = None,
+        content: Any = None,
         *,
+        about: str | None = None,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration | None = None,
         source: str | None = None,
     ) -> Superseded:
         """Put something else in the place of what a ref names; raise Conflict if that was superseded already.
+
+        With `about` in place of a ref, the entry or line that fits this description best ends; of a sentence that says
+        other things too, those stay, and are `kept`. If nothing fits, the content is only remembered, in `collection`,
+        and `replaced` is None.
 
         An entry ends, and the new one begins in its collection and namespace, with its metadata unless others are
         given. A fact gets a new value, and a block another line. `undo` brings back what was there.
@@ -692,7 +700,31 @@ class ScopedMemory:
         ...     [entry.content for entry in ada.entry_history(new.ref)], ada.recall("Acme pays").results[0].content
         (['Acme pays within 30 days', 'Acme pays within 14 days'], 'Acme pays within 14 days')
         """
-        return self._gate.perform(self._supersede_effect(ref, content, metadata, ttl, source), self._caller)
+        if (ref is None) == (about is None):
+            raise UsageError(
+                "what is superseded is named by its ref, or described", hint="Pass one of `ref` and `about`"
+            )
+        if about is None:
+            effect = self._supersede_effect(ref or "", content, metadata, ttl, source)
+            return self._gate.perform(effect, self._caller)
+        check_label("source", source)
+        item = make_item(content, metadata, None, self._gate.limits)
+        effect = Supersede(
+            scope=self.scope,
+            about=_check_about(about),
+            ranking=self._ranking(about),
+            collection=_require_collection(check_collection(collection)),
+            payload=item.payload,
+            metadata=SAME_METADATA if metadata is None else item.metadata,
+            ttl=None if ttl is None else parse_duration(ttl),
+            source=source,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def _ranking(self, about: str, **options: Any) -> dict[str, float]:
+        """Return the scores of what a description brings to mind, by ref."""
+        found = self.recall(about, limit=min(_MOST_RANKED, self._gate.limits.recall), **options)
+        return {match.ref: round(match.score, 4) for match in found}
 
     def _supersede_effect(
         self,
@@ -849,14 +881,18 @@ class ScopedMemory:
         namespace: str | None = None,
         where: Mapping[str, Any] | None = None,
         identifier: str | None = None,
+        inside: bool = False,
+        about: str | None = None,
         dry_run: bool = False,
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing.
 
         An `id` is that of an entry, or the ref of an entry, fact or line at or below this scope. A `key` is that of an
         entry in a collection. `where` is a filter on the metadata of entries. An `identifier` is an address, number or
-        name in any spelling: every entry, fact and line of a block of this scope that contains it goes. `dry_run`
-        changes nothing, and returns what would go.
+        name in any spelling: every entry, fact and line of a block of this scope that contains it goes, with `inside`
+        also where it is a part of a longer one. `about` says in words what is meant, "everything about Frank" or "my
+        old address"; if that is not clear nothing goes, and the result lists `candidates`. Of a sentence that says
+        other things too, those stay, and are `kept`. `dry_run` changes nothing, and returns what would go.
 
         Recalls no longer find it, except as of an earlier moment, and `undo` brings it back; `memory.erase` removes
         it permanently.
@@ -870,8 +906,33 @@ class ScopedMemory:
         ...     gone.entries, gone.facts, bool(ada.forget(done.ref))
         (1, 1, False)
         """
-        effect = forget_effect(self.scope, id, collection, key, namespace, where, identifier, dry_run=dry_run)
+        effect = forget_effect(
+            self.scope, id, collection, key, namespace, where, identifier, inside=inside, about=about, dry_run=dry_run
+        )
+        if about is not None:
+            narrowing = {} if collection is None else {"collection": collection}
+            ranking = self._ranking(about, namespace=namespace, **narrowing)
+            effect = msgspec.structs.replace(effect, ranking=ranking)
         return self._gate.perform(effect, self._caller)
+
+    def leak_probes(self, content: str) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested.
+
+        Pass what has to be gone, or the ref of an entry, fact or line. After a forget it is still in the history;
+        after an erasure it is nowhere. It takes the rights to read memory, approvals and the ledger.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("The vault code is 4711-KILN", collection="notes")
+        ...     before, gone = ada.leak_probes("4711-KILN").found, ada.forget(identifier="4711-KILN")
+        ...     before, ada.leak_probes("4711-KILN").entries, ada.leak_probes("4711-KILN").history
+        (('entries', 'words', 'vectors', 'prompts', 'database_bytes'), False, True)
+        """
+        if not isinstance(cast(object, content), str) or sum(map(str.isalnum, content)) < 2:
+            hint = "Pass the text that has to be gone, or the ref of what has it"
+            raise UsageError(f"{quote(content)} cannot be looked for", hint=hint, value=content, path="content")
+        return self._gate.perform(ProbeLeaks(scope=self.scope, content=content), self._caller)
 
     def undo(self, done: Forgotten | Superseded | Remembered | Learned | Rejection | Tainted | str) -> Restored:
         """Bring back what a forget, a supersede or a learn ended, all of it or nothing, by its result or its `undo`.
@@ -1094,18 +1155,24 @@ def forget_effect(
     where: Mapping[str, Any] | None,
     identifier: str | None,
     *,
+    inside: bool = False,
+    about: str | None = None,
     dry_run: bool = False,
 ) -> Forget:
     """Return the effect of a forget, or raise what is wrong with the arguments."""
     from memoranda.retrieval.filter import parse_filter
 
-    if sum(one is not None for one in (id, key, where, identifier)) != 1:
+    if sum(one is not None for one in (id, key, where, identifier, about)) != 1:
         raise UsageError(
-            "something is forgotten by its id or ref, by its key, by a filter, or by an identifier",
-            hint="Pass one of `id`, `key`, `where` and `identifier`",
+            "something is forgotten by its id or ref, by its key, by a filter, by an identifier, or by a description",
+            hint="Pass one of `id`, `key`, `where`, `identifier` and `about`",
         )
     if identifier is not None:
         Identifier(identifier)
+    elif inside:
+        raise UsageError("`inside` is about an identifier", hint="Pass an `identifier`, or leave it out", path="inside")
+    if about is not None:
+        _check_about(about)
     if where is not None and parse_filter(where) is None:
         raise InvalidFilter("an empty filter would forget everything", hint="Name metadata to forget by", path="where")
     check_label("key", key)
@@ -1119,8 +1186,22 @@ def forget_effect(
         key=key,
         filter=None if where is None else dict(where),
         identifier=identifier,
+        inside=inside,
+        about=about,
         dry_run=dry_run,
     )
+
+
+_MOST_RANKED = 20
+"""Memories that recall ranks for a description."""
+
+
+def _check_about(about: Any) -> str:
+    """Return a description, or raise UsageError."""
+    if not isinstance(about, str) or not any(map(str.isalnum, about)):
+        hint = "Say in words what is meant, such as `everything about Frank`"
+        raise UsageError(f"{quote(about)} describes nothing", hint=hint, value=about, path="about")
+    return about
 
 
 _ITEM_FIELDS = frozenset({"content", "metadata", "key", "derived_from"})

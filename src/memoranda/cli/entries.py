@@ -27,7 +27,7 @@ from memoranda.cli.command import (
 )
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
-from memoranda.model.entry import KINDS, check_kinds
+from memoranda.model.entry import KINDS, NOTES, check_kinds
 
 if TYPE_CHECKING:
     from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
@@ -123,8 +123,12 @@ def list_entries(
 )
 def supersede(
     desk: Desk,
-    ref: Annotated[str, argument("REF", "The ref of an entry, fact or line, or the id of an entry.")],
-    content: Annotated[str, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")],
+    ref: Annotated[
+        str, argument("REF", "The ref of an entry, fact or line, or the id of an entry; with --about, the TEXT.")
+    ],
+    content: Annotated[str | None, argument("TEXT", "Text; with --as-json, JSON; - reads stdin.")] = None,
+    about: Annotated[str | None, option("TEXT", "What is replaced, in words, instead of a REF.")] = None,
+    collection: Annotated[str, option("NAME", "Where to store TEXT if nothing is what --about says.")] = NOTES,
     metadata: Metadata = None,
     metadata_json: MetadataJson = None,
     ttl: Ttl = None,
@@ -135,10 +139,19 @@ def supersede(
 
     Recall as of an earlier time still finds what was there; `memoranda undo` brings it back.
     """
-    read = read_value(content, as_json=as_json)
     labels = read_metadata(metadata or (), metadata_json)
-    done = desk.place.supersede(ref, read, metadata=labels or None, ttl=ttl, source=source)
-    desk.out.result(done, f"{done.ref} in place of {done.replaced}\nUndo it with: memoranda undo {done.undo}")
+    if (about is None) == (content is None):
+        raise UsageError(
+            "what is superseded is named by its ref, or described", hint="Pass REF and TEXT, or --about and TEXT"
+        )
+    read = read_value(ref if content is None else content, as_json=as_json)
+    named = None if content is None else ref
+    done = desk.place.supersede(
+        named, read, about=about, collection=collection, metadata=labels or None, ttl=ttl, source=source
+    )
+    said = f"{done.ref} in place of {done.replaced}" if done.replaced else f"{done.ref}; nothing was to be replaced"
+    lines = [said, *(f"  kept: {text}" for text in done.kept), f"Undo it with: memoranda undo {done.undo}"]
+    desk.out.result(done, "\n".join(lines))
 
 
 @command(
@@ -154,6 +167,8 @@ def forget(
     identifier: Annotated[
         str | None, option("TEXT", "Entries, facts and lines that contain this address, number or name.")
     ] = None,
+    inside: Annotated[bool, flag("Also find the identifier inside longer ones.", "--inside")] = False,
+    about: Annotated[str | None, option("TEXT", 'What is meant, in words: "everything about Frank".')] = None,
     dry_run: Annotated[bool, flag("Only show what would be forgotten.", "--dry-run")] = False,
 ) -> None:
     """Forget entries, facts and lines, all or nothing.
@@ -164,7 +179,15 @@ def forget(
     place = desk.place
     filter = None if where is None else read_filter((), where)
     done = place.forget(
-        id, collection=collection, key=key, namespace=namespace, where=filter, identifier=identifier, dry_run=dry_run
+        id,
+        collection=collection,
+        key=key,
+        namespace=namespace,
+        where=filter,
+        identifier=identifier,
+        inside=inside,
+        about=about,
+        dry_run=dry_run,
     )
     if not done and (id is not None or key is not None):
         what = f"`{id}`" if id is not None else f"under the key `{key}`"
@@ -177,6 +200,9 @@ def forget(
     would = "would be" if dry_run else "is" if done.count <= 1 else "are"
     where_it_was = f"{collection} of {place.scope}" if collection else str(place.scope)
     lines = [f"{said} {would} forgotten in {where_it_was}", *([f"  {ref}" for ref in done.refs] if dry_run else [])]
+    lines += [f"  kept: {text}" for text in done.kept]
+    if done.candidates:
+        lines += ["It may have been one of these:", *(f"  {ref}" for ref in done.candidates)]
     if done.undo:
         lines.append(f"Undo it with: memoranda undo {done.undo}")
     desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, "\n".join(lines))
@@ -225,6 +251,19 @@ def rejections(desk: Desk) -> None:
         return
     rows = [(one.id, str(one.scope), one.key or "", one.actor, desk.out.ago(one.at), one.reason) for one in found]
     desk.out.table(("id", "scope", "key", "actor", "at", "reason"), rows, whole=("id",), folded=("scope", "reason"))
+
+
+@command(app, "probe", scoped=True, embeds=True, example="memoranda probe 4711-KILN --user ada")
+def probe(
+    desk: Desk,
+    content: Annotated[str, argument("TEXT", "What has to be gone, or the ref of an entry, fact or line.")],
+) -> None:
+    """Show where a text is left, place by place."""
+    found = desk.place.leak_probes(content)
+    names = {True: "left", False: "gone", None: "untested"}
+    places = {name: getattr(found, name) for name in found.__struct_fields__}
+    lines = [f"{name.replace('_', ' ')}: {names[state]}" for name, state in places.items()]
+    desk.out.result(places, "\n".join(lines))
 
 
 @command(app, "undo", scoped=True, writes=True, example="memoranda undo undo:41-43 --user ada")

@@ -43,6 +43,7 @@ COMMANDS = {
     "reject": Entry("entries", "End a value, and keep it from coming back."),
     "withdraw": Entry("entries", "Take a rejection back."),
     "rejections": Entry("entries", "List what was rejected: who did it, when and why."),
+    "probe": Entry("entries", "Show where a text is left, place by place."),
     "undo": Entry("entries", "Bring back what was forgotten or superseded, all or nothing."),
     "lineage": Entry(
         "entries",

@@ -1,39 +1,60 @@
-"""Forgetting: by ref, by key, by a filter on metadata, or by an identifier, in one transaction.
+"""Forgetting: by ref, by key, by a filter on metadata, by an identifier or by a description, in one transaction.
 
-What is forgotten ends: recalls as of earlier moments still find it, and `engine.undo` brings it back.
+What is forgotten ends: recalls as of earlier moments still find it, and `engine.undo` brings it back. A description
+may mean one of several things that a sentence says; the rest is written anew, with the origin of the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
-from memoranda.engine.derivation import editing
-from memoranda.engine.entries import document_of, end_entry, entry_of_key, live_entries, shelf_of, text_parts
+from memoranda.engine.derivation import Source, editing, link
+from memoranda.engine.embedding import Texts, text_of, texts_by_space
+from memoranda.engine.entries import (
+    Item,
+    document_of,
+    embed_texts,
+    end_entry,
+    entry_of_key,
+    live_entries,
+    shelf_of,
+    store_items,
+    text_parts,
+)
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.lineage import Node, current_target, descendants, nodes_of
 from memoranda.engine.refs import Lines, Target, demand_of, find_target, sides_of
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
-from memoranda.engine.verbs import Call, Outcome, verb
+from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Demand, Side, WriteEffect
-from memoranda.model.entry import Entry, Forgotten, Shelf
+from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry, Forgotten, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.identifier import Identifier
-from memoranda.model.names import collection_key, is_block, is_internal
+from memoranda.model.names import FORGOTTEN_MESSAGES, collection_key, is_block, is_internal
 from memoranda.model.ref import Ref
+from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
 from memoranda.model.value import encode
 from memoranda.store.base import FactQuery, Reader, Transaction
 
+if TYPE_CHECKING:
+    from memoranda.retrieval.description import Meant
+
+
+REPLACES = "replaces"
+"""The metadata with the id of the entry that an entry replaces."""
+
 
 class Forget(WriteEffect, frozen=True, kw_only=True, tag="forget"):
-    """End what one of `id`, `key`, `filter` and `identifier` names; as of earlier moments it can still be recalled."""
+    """End what `id`, `key`, `filter`, `identifier` or `about` names; as of earlier moments it can still be recalled."""
 
     in_one_scope: ClassVar[bool] = True
     collection: str | None = None
@@ -46,6 +67,12 @@ class Forget(WriteEffect, frozen=True, kw_only=True, tag="forget"):
     """Entries with these metadata."""
     identifier: str | None = None
     """Entries, facts and lines that contain it."""
+    inside: bool = False
+    """Whether the identifier is also looked for inside longer ones."""
+    about: str | None = None
+    """A description of entries, facts and lines."""
+    ranking: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    """The scores of what recall found for the description, by ref."""
     dry_run: bool = False
 
     @property
@@ -58,18 +85,49 @@ class Forget(WriteEffect, frozen=True, kw_only=True, tag="forget"):
         return (0, 0) if self.dry_run else (1, 0)
 
 
+class Description(msgspec.Struct, frozen=True):
+    """What a description means in the rows: targets, the text that stays of some, and what else it may mean."""
+
+    targets: tuple[Target, ...] = ()
+    kept: dict[str, str] = {}
+    """By the refs of entries and lines."""
+    candidates: tuple[str, ...] = ()
+
+
 def demands_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Demand]:
     """Return what it takes to forget what an effect names in the rows."""
-    return (demand_of(target, effect.capability) for target in _targets(rows, effect, call))
+    return (demand_of(target, effect.capability) for target in _described(rows, effect, call).targets)
 
 
 def sides_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Side]:
     """Yield what an effect would forget."""
-    for target in _targets(rows, effect, call):
+    for target in _described(rows, effect, call).targets:
         yield from sides_of(target, "forget")
 
 
-@verb(Forget, touches=demands_of_forget, sides=sides_of_forget)
+def _texts_to_embed(rows: Reader, effect: Forget, call: Call) -> Texts | None:
+    """Return the texts that stay of entries; only a description leaves any."""
+    if effect.about is None or effect.dry_run:
+        return None
+    return texts_that_stay(rows, effect.scope.tenant, _described(rows, effect, call))
+
+
+def texts_that_stay(rows: Reader, tenant: str, meant: Description) -> Texts | None:
+    """Return what has to be embedded before the entries of a description end."""
+    kept = [
+        (target.collection, [meant.kept[target.ref]])
+        for target in meant.targets
+        if isinstance(target, Entry) and target.ref in meant.kept
+    ]
+    return texts_by_space(rows, tenant, kept) if kept else None
+
+
+@verb(
+    Forget,
+    touches=demands_of_forget,
+    sides=sides_of_forget,
+    preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts),
+)
 def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[Forgotten]:
     """End what an effect names, all of it or nothing, and return what that was."""
     return forget_after(rows, effect, call, 0)
@@ -78,17 +136,17 @@ def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[Forgotten]:
 def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: int) -> Outcome[Forgotten]:
     """Forget in a transaction that has made this number of notes already."""
     ensure_open(rows, effect.scope)
-    targets = list(_targets(rows, effect, call))
-    followers = _derived_targets(rows, effect.scope.tenant, targets, call)
-    targets += followers.values()
+    meant = _described(rows, effect, call)
+    followers = _derived_targets(rows, effect.scope.tenant, meant.targets, call)
+    targets = (*meant.targets, *followers.values())
     contested = None if effect.dry_run else contest(rows, effect, map(_origin_of, targets), call)
     if contested is not None:
         return contested  # pyright: ignore[reportReturnType]  # the gate raises it
-    counted = _count(targets, dry_run=effect.dry_run)
+    counted = _count(targets, meant, dry_run=effect.dry_run)
     if effect.dry_run or not targets:
         return Outcome(counted)
     call = msgspec.structs.replace(call, authority="high")  # what it ends was compared with it above
-    notes = [note for target in targets[: len(targets) - len(followers)] for note in end_target(rows, target, call)]
+    notes = [note for target in meant.targets for note in end_target(rows, target, call, meant.kept)]
     notes += _follow(rows, effect.scope.tenant, followers, call)
     undo = undo_token(rows, effect.scope.tenant, len(notes), notes_before)
     return Outcome(msgspec.structs.replace(counted, undo=undo), tuple(notes))
@@ -124,7 +182,7 @@ def _follow(rows: Transaction, tenant: str, followers: dict[str, Target], call: 
 
 def origins_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Origin]:
     """Return the origins of what an effect would forget."""
-    return (_origin_of(target) for target in _targets(rows, effect, call))
+    return (_origin_of(target) for target in _described(rows, effect, call).targets)
 
 
 def _origin_of(target: Target) -> Origin:
@@ -136,6 +194,89 @@ def undo_token(rows: Transaction, tenant: str, notes: int, notes_before: int = 0
     position, _ = rows.head(tenant) or (0, "")
     first = position + notes_before + 1
     return f"undo:{first}-{first + notes - 1}"
+
+
+def _described(rows: Reader, effect: Forget, call: Call) -> Description:
+    if effect.about is None:
+        return Description(tuple(_targets(rows, effect, call)))
+    from memoranda.retrieval.description import Description as Request  # it reads tables, and few calls need it
+
+    memories = Memories(rows, effect.scope, call, collection=effect.collection, namespace=effect.namespace)
+    return memories.chosen(Request(effect.about).forgotten(memories.texts, memories.ranked(effect.ranking)))
+
+
+class Memories:
+    """What a description may mean: the entries, facts and lines of a scope, by ref."""
+
+    def __init__(
+        self,
+        rows: Reader,
+        scope: Scope,
+        call: Call,
+        *,
+        collection: str | None = None,
+        namespace: str | None = None,
+        replaceable: bool = False,
+    ) -> None:
+        """Read what is current; with a collection or a namespace only entries.
+
+        What can be replaced by a sentence is neither a message, which stays as it was said, nor a fact.
+        """
+        from memoranda.retrieval.description import Memory
+
+        self._targets: dict[str, Entry | Fact | tuple[Fact, int]] = {}
+        self.texts: list[Memory] = []
+        for entry in live_entries(rows, scope, call.now, collection=collection, namespace=namespace):
+            is_message = entry.collection == CONVERSATIONS
+            if not (replaceable and is_message):
+                self._targets[entry.ref] = entry
+                self.texts.append(
+                    Memory(
+                        name=entry.ref,
+                        text=text_of(entry.content),
+                        key=entry.key,
+                        values=entry.metadata,
+                        splits=isinstance(entry.content, str) and document_of(entry) is None,
+                        sources=_sources_of(entry),
+                    )
+                )
+        if collection is not None or namespace is not None:
+            return
+        for fact in rows.facts(FactQuery(scope, active_at=call.now)):
+            if is_block(fact.scope, fact.key):
+                for number, line in lines_of(fact.value):
+                    ref = Lines(fact, (number,)).refs[0]
+                    self._targets[ref] = (fact, number)
+                    self.texts.append(Memory(ref, line))
+            elif not replaceable and not is_internal(fact.scope, fact.key):
+                ref = str(Ref("fact", fact.scope, fact.key))
+                self._targets[ref] = fact
+                words = fact.key.replace(".", " ").replace("_", " ")
+                self.texts.append(Memory(ref, f"{words}: {text_of(fact.value)}", fact.key, splits=False))
+
+    def ranked(self, ranking: Mapping[str, float]) -> dict[str, float]:
+        """Return the ranks of what is here."""
+        return {ref: score for ref, score in ranking.items() if ref in self._targets}
+
+    def chosen(self, meant: Meant) -> Description:
+        """Return what is meant as targets; the lines of a block go together."""
+        targets: list[Target] = []
+        lines: dict[str, tuple[Fact, list[int]]] = {}
+        for ref in meant.kept:
+            target = self._targets[ref]
+            if isinstance(target, tuple):
+                lines.setdefault(target[0].key, (target[0], []))[1].append(target[1])
+            else:
+                targets.append(target)
+        targets += [Lines(fact, tuple(numbers)) for fact, numbers in lines.values()]
+        kept = {ref: text for ref, text in meant.kept.items() if text is not None}
+        return Description(tuple(targets), kept, meant.candidates)
+
+
+def _sources_of(entry: Entry) -> tuple[str, ...]:
+    """Return the refs of the messages that a statement comes from."""
+    said: Any = entry.metadata.get("said_in") if entry.collection == STATEMENTS else None
+    return tuple(map(str, cast("list[Any]", said))) if isinstance(said, list) else ()
 
 
 def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
@@ -156,7 +297,7 @@ def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:
         found = live_entries(rows, scope, now, collection=collection, namespace=namespace, filter=effect.filter)
         yield from (_bare(one) for one in found)
     elif effect.identifier is not None:
-        yield from _mentions(rows, effect, Identifier(effect.identifier), call)
+        yield from _mentions(rows, effect, Identifier(effect.identifier, inside=effect.inside), call)
 
 
 def _with_other_parts(rows: Reader, entry: Entry, call: Call) -> list[Entry]:
@@ -188,18 +329,27 @@ def _bare(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, content=None, metadata={})
 
 
-def end_target(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
-    """End what a ref names; return the notes for the ledger."""
+def end_target(rows: Transaction, target: Target, call: Call, kept: Mapping[str, str] | None = None) -> Sequence[Note]:
+    """End what a ref names, and write anew what stays of it; return the notes for the ledger."""
+    kept = kept or {}
     if isinstance(target, Entry):
-        return (end_entry(rows, target, call.now), *follow_statement(rows, target, None, call))
+        text = kept.get(target.ref)
+        ended = end_entry(rows, target, call.now)
+        if text is None:
+            new = _mark_message(rows, target, call)
+        else:
+            new = keep_text(rows, target, text, call, key=target.chain)
+        return (ended, *new, *follow_statement(rows, target, text, call))
     if isinstance(target, Fact):
         return delete_fact(rows, DeleteFact(scope=target.scope, key=target.key), call).notes
     block = rows.fact(target.block.scope, target.block.key)
     if block is None:
         return ()  # its last line went with a statement
     # By their texts: the end of a statement may have removed a line since they were numbered.
-    gone = {line for number, line in lines_of(target.block.value) if number in target.numbers}
-    text = "\n".join(line for line in block.value.split("\n") if line not in gone)
+    numbered = dict(lines_of(target.block.value))
+    gone = {numbered[number]: kept.get(ref) for number, ref in zip(target.numbers, target.refs, strict=True)}
+    lines = (gone.get(line, line) for line in block.value.split("\n"))
+    text = "\n".join(line for line in lines if line is not None)
     if text == block.value:
         return ()
     if not text.strip():
@@ -208,11 +358,42 @@ def end_target(rows: Transaction, target: Target, call: Call) -> Sequence[Note]:
     return set_fact(rows, write, editing(call, block)).notes
 
 
-def _count(targets: Sequence[Target], *, dry_run: bool) -> Forgotten:
+def _mark_message(rows: Transaction, entry: Entry, call: Call) -> Sequence[Note]:
+    """Note that a message was forgotten, so that the same message is not read again; return the notes."""
+    key = forgotten_key(entry.key or "")
+    if entry.collection != CONVERSATIONS or entry.key is None or not is_internal(entry.scope, key):
+        return ()
+    return set_fact(rows, SetFact(scope=entry.scope, key=key, payload=msgspec.Raw(b"true")), call).notes
+
+
+def forgotten_key(key: str) -> str:
+    """Return the key of the internal fact that says that the message of a key was forgotten."""
+    return f"{FORGOTTEN_MESSAGES}.{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def keep_text(rows: Transaction, old: Entry, text: str, call: Call, *, key: str | None) -> list[Note]:
+    """Store what stays of an entry that ended, as old and as trusted as that; return the notes."""
+    metadata = {**old.metadata, REPLACES: old.id}
+    item = Item(payload=msgspec.Raw(encode(text)), metadata=msgspec.Raw(encode(metadata)), key=key)
+    at = max(call.now, old.created_at)
+    (new,), notes = store_items(rows, shelf_of(old), [item], call, at=at, expires_at=old.expires_at, origin=old.origin)
+    if new.id:
+        link(rows, old.scope, new.ref, 0, [Source(old.ref, 0, old.origin.trust)])
+    return notes
+
+
+def _count(targets: Sequence[Target], meant: Description, *, dry_run: bool) -> Forgotten:
     entries = [target.ref for target in targets if isinstance(target, Entry)]
     facts = [str(Ref("fact", target.scope, target.key)) for target in targets if isinstance(target, Fact)]
     lines = [ref for target in targets if isinstance(target, Lines) for ref in target.refs]
     refs = (*entries, *facts, *lines)
     return Forgotten(
-        refs=refs, count=len(refs), entries=len(entries), facts=len(facts), lines=len(lines), dry_run=dry_run
+        refs=refs,
+        count=len(refs),
+        entries=len(entries),
+        facts=len(facts),
+        lines=len(lines),
+        dry_run=dry_run,
+        kept=tuple(meant.kept[ref] for ref in refs if ref in meant.kept),
+        candidates=meant.candidates,
     )

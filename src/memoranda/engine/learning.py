@@ -11,6 +11,7 @@ Messages whose model failed are noted in a job, until they are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -29,7 +30,7 @@ from memoranda.engine.entries import (
     store_items,
 )
 from memoranda.engine.facts import SetFact, set_fact
-from memoranda.engine.forget import undo_token
+from memoranda.engine.forget import forgotten_key, undo_token
 from memoranda.engine.learned_lines import LearnedLines, Line
 from memoranda.engine.rejection_book import note_messages
 from memoranda.engine.reviews import hold
@@ -54,7 +55,7 @@ from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.job import LEARN, Job, job_key, read_job, scope_of_job
 from memoranda.model.lesson import Learned, Lesson, Source, Verdict
-from memoranda.model.names import collection_key
+from memoranda.model.names import FORGOTTEN_MESSAGES, collection_key, is_internal
 from memoranda.model.ref import parse_ref
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
@@ -238,7 +239,7 @@ class KnownBefore(msgspec.Struct, frozen=True, kw_only=True):
 @verb(ReadStatements)
 def read_statements(rows: Reader, effect: ReadStatements, call: Call) -> Outcome[KnownBefore]:
     """Return which messages were read before, and what is stated now."""
-    keys = _keys_of_messages(rows, effect.scope, effect.keys)
+    keys = _keys_of_messages(rows, effect.scope, effect.keys, call.now)
     if keys and (job := _find_job(rows, effect.scope, effect.conversation)) is not None:
         keys -= set(job.work["keys"])
     live = [one for scope in effect.scopes for one in rows.live_sequences(Shelf(scope, STATEMENTS, ""))]
@@ -249,9 +250,15 @@ def read_statements(rows: Reader, effect: ReadStatements, call: Call) -> Outcome
     return Outcome(KnownBefore(keys=frozenset(keys), statements=tuple(current), lines=lines))
 
 
-def _keys_of_messages(rows: Reader, scope: Scope, keys: Sequence[str]) -> set[str]:
-    """Return which of these keys messages that are kept have."""
-    return {str(key) for key in rows.known(Shelf(scope, CONVERSATIONS, ""), keys=list(keys))} if keys else set()
+def _keys_of_messages(rows: Reader, scope: Scope, keys: Sequence[str], now: datetime) -> set[str]:
+    """Return which of these keys messages have that are kept, or that were forgotten."""
+    if not keys:
+        return set()
+    known = {str(key) for key in rows.known(Shelf(scope, CONVERSATIONS, ""), keys=list(keys))}
+    if len(known) < len(keys) and scope.shape and is_internal(scope, forgotten_key("")):
+        forgotten = {fact.key for fact in rows.facts(FactQuery(scope, prefix=FORGOTTEN_MESSAGES, active_at=now))}
+        known |= {key for key in keys if forgotten and forgotten_key(key) in forgotten}
+    return known
 
 
 def _lines_of(rows: Reader, scope: Scope, call: Call) -> Iterator[tuple[str, str]]:
@@ -267,7 +274,7 @@ def _lines_of(rows: Reader, scope: Scope, call: Call) -> Iterator[tuple[str, str
 def _texts(rows: Reader, effect: Learn, call: Call) -> Texts:
     ensure_open(rows, effect.scope)
     # Of a list that grows with each turn, most messages are kept already.
-    known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns])
+    known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns], call.now)
     turns = [turn.text for turn in effect.turns if turn.key not in known]
     statements = [text_of(one) for one in effect.statements]
     found = [(CONVERSATIONS, turns)] if turns else []
@@ -331,7 +338,7 @@ def _keep_turns(rows: Transaction, effect: Learn, call: Call) -> tuple[list[str]
     if not effect.turns:
         return [], [], []
     shelf = Shelf(effect.scope, CONVERSATIONS, "")
-    known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns])
+    known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns], call.now)
     new = [turn for turn in effect.turns if turn.key not in known]
     items = [
         Item(payload=msgspec.Raw(encode(turn.text)), metadata=turn.metadata, key=turn.key, at=turn.at, kind=turn.kind)
@@ -610,7 +617,7 @@ def _note_unread(rows: Transaction, effect: Learn, learned: Learned, call: Call)
     if effect.unread is None:
         assert job is not None
         read = {turn.key for turn in effect.turns}
-        kept = _keys_of_messages(rows, effect.scope, waiting)
+        kept = _keys_of_messages(rows, effect.scope, waiting, call.now)
         left = [key for key in waiting if key in kept and key not in read]
         if left == waiting:
             return job, []

@@ -1,5 +1,7 @@
 """Superseding: what was true until now ends, and what is true from now on takes its place.
 
+What was true is named by its ref or described in words. If nothing fits a description, the new text is only stored.
+
 The entries of one subject are a chain. They share a key; where the first one has none, the later ones have its id as
 their key. Each names the one that it replaces in its metadata `replaces`.
 """
@@ -25,7 +27,7 @@ from memoranda.engine.entries import (
     store_items,
 )
 from memoranda.engine.facts import SetFact, set_fact
-from memoranda.engine.forget import undo_token
+from memoranda.engine.forget import REPLACES, Description, Memories, keep_text, texts_that_stay, undo_token
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, sides_of, unknown
 from memoranda.engine.rejection_book import rejected_error
@@ -34,15 +36,14 @@ from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
 from memoranda.model.effect import Demand, Side, WriteEffect
-from memoranda.model.entry import Entry, Superseded
+from memoranda.model.entry import Entry, Shelf, Superseded
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.names import collection_key
 from memoranda.model.ref import Ref, as_ref, line_digest
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.store.base import Reader, Transaction
 
-REPLACES = "replaces"
-"""The metadata with the id of the entry that an entry replaces."""
 _OWN = frozenset({REPLACES, "time", "valid_from", "value", "said_in"})
 """Metadata about one entry of a chain, which the next one does not take over."""
 _MARKER = re.compile(r"\s*(?:[-*•]\s+)?")
@@ -56,7 +57,14 @@ class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
     """Put something else in the place of an entry, of the value of a fact, or of a line of a block."""
 
     in_one_scope: ClassVar[bool] = True
-    ref: str
+    ref: str = ""
+    """What it names; empty with `about`."""
+    about: str | None = None
+    """A description of an entry or a line."""
+    ranking: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    """The scores of what recall found for the description, by ref."""
+    collection: str = ""
+    """Where to store what replaces nothing, if a description fits nothing."""
     payload: msgspec.Raw
     metadata: msgspec.Raw = SAME_METADATA
     """Of an entry; null for those of the entry before it."""
@@ -69,7 +77,22 @@ class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
         return 1, len(bytes(self.payload))
 
 
+def _described(rows: Reader, effect: Supersede, call: Call) -> Description:
+    """Return the one thing that a description means, if any."""
+    from memoranda.retrieval.description import Description as Request  # it reads tables, and few calls need it
+
+    memories = Memories(rows, effect.scope, call, replaceable=True)
+    request, ranking = Request(effect.about or ""), memories.ranked(effect.ranking)
+    return memories.chosen(request.superseded(memories.texts, ranking))
+
+
 def _demands(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
+    if effect.about is not None:
+        targets = _described(rows, effect, call).targets
+        yield from (demand_of(target, effect.capability) for target in targets)
+        if not targets:
+            yield effect.capability, effect.scope, collection_key(effect.collection)
+        return
     ref = as_ref(effect.ref, tenant=effect.scope.tenant)
     # Of an entry also one that has ended: whether it may be written decides whether its successor is named.
     entry = find_entry(rows, effect.scope, ref.name) if ref.scope is None else None
@@ -80,6 +103,16 @@ def _demands(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
 
 def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None:
     ensure_open(rows, effect.scope)
+    if effect.about is not None:
+        meant = _described(rows, effect, call)
+        target = meant.targets[0] if meant.targets else None
+        wanted = (texts_that_stay(rows, effect.scope.tenant, meant) if target is not None else None) or {}
+        collection = target.collection if isinstance(target, Entry) else effect.collection
+        if not isinstance(target, Lines):
+            text = text_of(decode(bytes(effect.payload)))
+            for space, texts in texts_by_space(rows, effect.scope.tenant, [(collection, [text])]).items():
+                wanted.setdefault(space, []).extend(texts)
+        return wanted or None
     target = _current_target(rows, effect, call)
     if not isinstance(target, Entry):
         return None
@@ -88,9 +121,13 @@ def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None
 
 
 def _sides(rows: Reader, effect: Supersede, call: Call) -> Iterator[Side]:
-    target = find_target(rows, effect.scope, effect.ref, call.now)
-    if target is not None:
-        yield from sides_of(target, "supersede", decode(bytes(effect.payload)))
+    if effect.about is not None:
+        targets = _described(rows, effect, call).targets
+    else:
+        targets = (find_target(rows, effect.scope, effect.ref, call.now),)
+    for target in targets:
+        if target is not None:
+            yield from sides_of(target, "supersede", decode(bytes(effect.payload)))
 
 
 @verb(
@@ -102,7 +139,14 @@ def _sides(rows: Reader, effect: Supersede, call: Call) -> Iterator[Side]:
 def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Superseded]:
     """End what a ref names, and begin what takes its place."""
     ensure_open(rows, effect.scope)
-    target = _current_target(rows, effect, call)
+    kept: str | None = None
+    if effect.about is None:
+        target = _current_target(rows, effect, call)
+    else:
+        meant = _described(rows, effect, call)
+        if not meant.targets:
+            return _store(rows, effect, call)
+        target, kept = meant.targets[0], next(iter(meant.kept.values()), None)
     origin = target.block.origin if isinstance(target, Lines) else target.origin
     contested = contest(rows, effect, (origin,), call)
     if contested is not None:
@@ -112,9 +156,31 @@ def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Super
     elif isinstance(target, Fact):
         done, notes = _supersede_fact(rows, effect, target, call)
     else:
-        done, notes = _supersede_line(rows, effect, target, call)
+        done, notes = _supersede_line(rows, effect, target, kept, call)
+    if kept is not None and isinstance(target, Entry):
+        notes = [*notes, *keep_text(rows, target, kept, call, key=None)]
     undo = undo_token(rows, effect.scope.tenant, len(notes))
-    return Outcome(msgspec.structs.replace(done, undo=undo), tuple(notes))
+    return Outcome(msgspec.structs.replace(done, undo=undo, kept=() if kept is None else (kept,)), tuple(notes))
+
+
+def _store(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Superseded]:
+    """Store what replaces nothing."""
+    metadata = effect.metadata if bytes(effect.metadata) != bytes(SAME_METADATA) else msgspec.Raw(b"{}")
+    expires_at = call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None
+    (new,), notes = store_items(
+        rows,
+        Shelf(effect.scope, effect.collection, ""),
+        [Item(payload=effect.payload, metadata=metadata)],
+        call,
+        at=call.now,
+        expires_at=expires_at,
+        origin=call.origin.with_source(effect.source),
+    )
+    if new.rejected is not None:
+        raise rejected_error(rows, effect.scope, new.rejected, effect.collection)
+    undo = undo_token(rows, effect.scope.tenant, len(notes)) if notes else ""
+    done = Superseded(ref=new.ref, replaced=None, collection=effect.collection, expires_at=new.expires_at, undo=undo)
+    return Outcome(done, tuple(notes))
 
 
 def _current_target(rows: Reader, effect: Supersede, call: Call) -> Target:
@@ -191,12 +257,12 @@ def _supersede_fact(rows: Transaction, effect: Supersede, fact: Fact, call: Call
 
 
 def _supersede_line(
-    rows: Transaction, effect: Supersede, target: Lines, call: Call
+    rows: Transaction, effect: Supersede, target: Lines, kept: str | None, call: Call
 ) -> tuple[Superseded, Sequence[Note]]:
     block, number = target.block, target.numbers[0]
     lines = block.value.split("\n")
     line = _as_line(decode(bytes(effect.payload)), lines[number - 1])
-    lines[number - 1] = line
+    lines[number - 1 : number] = [line] if kept is None else [kept, line]
     payload = msgspec.Raw(encode_checked("\n".join(lines), call.limits))
     write = SetFact(scope=block.scope, key=block.key, payload=payload, source=effect.source, domain=block.domain)
     name = block.key.partition(".")[2]

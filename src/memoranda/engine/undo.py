@@ -28,7 +28,7 @@ from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Restored
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
-from memoranda.model.names import is_block, is_internal
+from memoranda.model.names import FORGOTTEN_MESSAGES, is_block, is_internal, lies_under
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -113,7 +113,12 @@ def _follows(event: Event, root: Event | None) -> bool:
 
 def _is_runtime(scope: Scope, key: str) -> bool:
     """Return whether a fact is one that no forget reaches: the state of programs and conversations."""
-    return is_internal(scope, key) and not is_block(scope, key) and key != BOOK
+    return is_internal(scope, key) and not is_block(scope, key) and key != BOOK and not _is_mark(scope, key)
+
+
+def _is_mark(scope: Scope, key: str) -> bool:
+    """Return whether a fact only says that a message was forgotten."""
+    return lies_under(key, FORGOTTEN_MESSAGES) and is_internal(scope, key)
 
 
 @verb(Undo, touches=_demands)
@@ -147,9 +152,9 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
         elif event.effect in _UNDONE:
             scope, key = Scope(event.tenant, event.scope), event.key or ""
             ref = str(Ref("fact", scope, key))
-            about, is_whole = (_revert if is_block(scope, key) or key == BOOK else _restore_fact)(rows, event, call)
+            about, is_whole = _undo_fact(rows, event, call)
             notes += about
-            refs += [ref] if about and key != BOOK else []
+            refs += [ref] if about and key != BOOK and not _is_mark(scope, key) else []
             rejected += [] if is_whole else [ref]
     if effect.partial:  # a line comes back only with its statement
         for path in {event.scope for event in events if event.key == BOOK}:
@@ -273,6 +278,14 @@ def _end_new(rows: Transaction, new: Entry, call: Call, partial: bool) -> list[N
 
 
 # facts
+
+
+def _undo_fact(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ...], bool]:
+    """Take back what an event did to a fact, a block or its book; return the notes, and False if part is rejected."""
+    scope, key = Scope(event.tenant, event.scope), event.key or ""
+    if _is_mark(scope, key):
+        return tuple(delete_fact(rows, DeleteFact(scope=scope, key=key), call).notes), True
+    return (_revert if is_block(scope, key) or key == BOOK else _restore_fact)(rows, event, call)
 
 
 def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ...], bool]:

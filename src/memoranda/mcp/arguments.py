@@ -66,6 +66,7 @@ class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     collection: str | None = None
     namespace: str = ""
     identifier: str | None = None
+    about: str | None = None
     dry_run: bool = False
     scope: str = OWN
 
@@ -174,6 +175,7 @@ _TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (ForgetEntry, "key"): "The key of the entry, instead of its id.",
     (ForgetEntry, "collection"): f"The collection of the key, `{NOTES}` by default.",
     (ForgetEntry, "identifier"): "An address, number or name: everything that contains it is forgotten.",
+    (ForgetEntry, "about"): "What is meant, in words: `everything about Frank`, `the old address`.",
     (ForgetEntry, "dry_run"): "Change nothing, and return what would be forgotten.",
     (WriteBlock, "content"): _CHAT["content"]["description"],
     (SearchBlocks, "query"): "Words to search for; an empty query lists all lines.",

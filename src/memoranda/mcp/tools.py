@@ -52,9 +52,11 @@ def _recall(backend: Backend, asked: arguments.RecallEntries) -> dict[str, Any]:
 
 def _forget(backend: Backend, asked: arguments.ForgetEntry) -> dict[str, Any]:
     done = backend.forget(asked)
-    if not done and asked.identifier is None:
+    if not done and asked.identifier is None and asked.about is None:
         raise NotFound(f"unknown entry {quote(asked.id or asked.key)}", hint="`recall` shows the ids of entries")
-    return {"forgotten": bool(done) and not done.dry_run, "count": done.count, "refs": done.refs, "undo": done.undo}
+    found = {"forgotten": bool(done) and not done.dry_run, "count": done.count, "refs": done.refs, "undo": done.undo}
+    more = {"kept": done.kept, "candidates": done.candidates}
+    return found | {name: value for name, value in more.items() if value}
 
 
 def _get_fact(backend: Backend, asked: arguments.GetFact) -> Any:
@@ -152,8 +154,9 @@ _ALL = (
     Tool(
         name="forget",
         title="Forget something",
-        description="Forget a remembered entry by its id, ref or key, or everything that contains an identifier such "
-        "as an e-mail address. With `dry_run`, only return what would be forgotten.",
+        description="Forget a remembered entry by its id, ref or key, everything that contains an identifier such as "
+        "an e-mail address, or what `about` says in words; if that is not clear, it lists candidates. With `dry_run`, "
+        "only return what would be forgotten.",
         takes=arguments.ForgetEntry,
         does=_forget,
         writes=True,

@@ -326,8 +326,10 @@ class Superseded(msgspec.Struct, frozen=True, kw_only=True):
 
     ref: str
     """The ref of what is true now; of a fact, it is the same as before."""
-    replaced: str
-    """The ref of what was true until now."""
+    replaced: str | None
+    """The ref of what was true until now; None if nothing was what `about` describes."""
+    kept: tuple[str, ...] = ()
+    """What stays true of a text that said other things too."""
     collection: str | None = None
     """The collection of an entry."""
     namespace: str = ""
@@ -351,6 +353,10 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     undo: str | None = None
     """What `undo` takes to bring it back; None where nothing was forgotten."""
     dry_run: bool = False
+    kept: tuple[str, ...] = ()
+    """What stays of texts that said other things too, such as one half of a sentence."""
+    candidates: tuple[str, ...] = ()
+    """The refs of what may have been meant, where a description is not clear: nothing was forgotten then."""
 
     def __bool__(self) -> bool:
         """Return whether there was anything to forget."""

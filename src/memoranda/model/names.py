@@ -111,6 +111,10 @@ def require_label(what: str, text: object) -> None:
 # --- internal keys: the state that the runtime keeps among the facts of its users ---------------------------------
 
 
+FORGOTTEN_MESSAGES = "learn.forgotten"
+"""Above the keys of messages that were forgotten: learning the conversation again does not bring them back."""
+
+
 class Internal(msgspec.Struct, frozen=True):
     """Keys that one part of the runtime writes in scopes of certain shapes.
 
@@ -146,6 +150,7 @@ INTERNALS = (
     Internal("sleep-time memory", (_USER, _USER_AGENT), ("sleep.learned",)),
     Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",), resumes=True),
     Internal("learning", _THREADS, ("jobs.learn",), resumes=True),
+    Internal("learning", (_USER, _USER_AGENT), (f"{FORGOTTEN_MESSAGES}.*",)),
     Internal("chat", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
     Internal("conversations with workflows", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
     Internal("conversations with workflows", (_USER,), ("threads.current",)),

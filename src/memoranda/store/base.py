@@ -507,6 +507,10 @@ class Store(Protocol):
         """Return risks that are not damage, such as a role with too many rights."""
         ...
 
+    def holds_bytes(self, needle: bytes) -> bool | None:
+        """Return whether the storage has these bytes anywhere, free space included; None if that cannot be known."""
+        ...
+
     def scrub(self) -> bool:
         """Rewrite the storage without removed content; say whether that was possible."""
         ...

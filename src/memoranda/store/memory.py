@@ -131,6 +131,10 @@ class MemoryStore:
         """Return nothing: only this program uses the dictionaries."""
         return []
 
+    def holds_bytes(self, needle: bytes) -> bool | None:
+        """Return None: dictionaries have no bytes."""
+        return None
+
     def scrub(self) -> bool:
         """Return True: removed rows are gone."""
         return True

@@ -34,6 +34,7 @@ from memoranda.model.lesson import Learned as Learned
 from memoranda.model.limits import check_count
 from memoranda.model.lineage import Lineage as Lineage
 from memoranda.model.lineage import Validated as Validated
+from memoranda.model.probes import LeakProbes as LeakProbes
 from memoranda.model.rejection import Rejection as StoredRejection
 from memoranda.model.trust import Origin
 from memoranda.wire.codec import between, one_of
@@ -54,7 +55,7 @@ class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Forget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to forget, by one of these: an `id` or ref, a `key`, a filter on metadata, an `identifier`."""
+    """What to forget, by one of these: an `id` or ref, a `key`, a filter on metadata, an `identifier`, `about`."""
 
     id: str | None = None
     collection: str | None = None
@@ -62,6 +63,10 @@ class Forget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     namespace: str | None = None
     where: dict[str, Any] | None = None
     identifier: str | None = None
+    inside: bool = False
+    """Also find the identifier inside longer ones."""
+    about: str | None = None
+    """A description of what is meant."""
     dry_run: bool = False
     """Change nothing, and return what would be forgotten."""
 
@@ -537,6 +542,20 @@ class Validate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     ref: str
     reason: str = ""
+
+
+class SupersedeDescribed(Supersede, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to put in the place of the entry or line that a description means."""
+
+    about: str
+    collection: str = NOTES
+    """Where to store it if nothing is meant."""
+
+
+class ProbeLeaks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to look for: a text, or the ref of an entry, a fact or a line."""
+
+    content: str
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

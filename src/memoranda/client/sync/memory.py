@@ -49,6 +49,7 @@ from memoranda.wire.memory import (
     Forgotten,
     History,
     Holding,
+    LeakProbes,
     Learned,
     Lineage,
     Match,
@@ -563,7 +564,7 @@ class CollectionCalls(Calls):
                 collection=done.collection or "",
                 namespace=done.namespace,
                 stored=True,
-                replaced=done.replaced.removeprefix("entry:"),
+                replaced=(done.replaced or "").removeprefix("entry:"),
                 expires_at=done.expires_at,
                 undo=done.undo,
             )
@@ -653,17 +654,31 @@ class CollectionCalls(Calls):
 
     def supersede(
         self,
-        ref: str,
-        content: Any,
+        ref: str | None = None,
+        content: Any = None,
         *,
+        about: str | None = None,
+        collection: str = NOTES,
         metadata: Mapping[str, Any] | None = None,
         ttl: Duration | None = None,
         source: str | None = None,
         scope: str | None = None,
     ) -> Superseded:
-        """Put something else in the place of what a ref names; raise Conflict if that was superseded already."""
+        """Put something else in the place of what a ref names, or of what fits a description best.
+
+        Raise Conflict if what a ref names was superseded already. If nothing fits a description, `replaced` is None,
+        and the content is remembered in `collection`.
+        """
+        if (ref is None) == (about is None):
+            raise UsageError(
+                "what is superseded is named by its ref, or described", hint="Pass one of `ref` and `about`"
+            )
         asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
-        query, sent = parameters(scope=scope), body(content=content, **asked)
+        query = parameters(scope=scope)
+        if ref is None:
+            sent = body(content=content, about=about, collection=collection, **asked)
+            return self._call(Superseded, "POST", "memory", "supersede", query=query, body=sent)
+        sent = body(content=content, **asked)
         return self._call(Superseded, "POST", "entries", ref, "supersede", query=query, body=sent)
 
     def entry(
@@ -716,13 +731,21 @@ class CollectionCalls(Calls):
         namespace: str | None = None,
         where: Mapping[str, Any] | None = None,
         identifier: str | None = None,
+        inside: bool = False,
+        about: str | None = None,
         dry_run: bool = False,
         scope: str | None = None,
     ) -> Forgotten:
-        """Forget what an id or ref, a key, a filter or an identifier names; false if there was nothing."""
+        """Forget what an id or ref, a key, a filter, an identifier or a description names; false if nothing."""
         asked = without_none(id=id, collection=collection, key=key, namespace=namespace, identifier=identifier)
-        sent = body(**asked, **without_none(where=filter_object(where)), dry_run=dry_run)
+        asked |= without_none(where=filter_object(where), about=about)
+        sent = body(**asked, inside=inside, dry_run=dry_run)
         return self._call(Forgotten, "POST", "memory", "forget", query=parameters(scope=scope), body=sent)
+
+    def leak_probes(self, content: str, *, scope: str | None = None) -> LeakProbes:
+        """Return where a text is left, place by place; None is a place that was not tested."""
+        query, sent = parameters(scope=scope), body(content=content)
+        return self._call(LeakProbes, "POST", "memory", "probe", query=query, body=sent)
 
     def undo(
         self, done: Forgotten | Superseded | Remembered | Learned | Rejection | str, *, scope: str | None = None

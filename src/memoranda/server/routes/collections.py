@@ -29,10 +29,12 @@ from memoranda.wire.memory import (
     Entry,
     Forget,
     Forgotten,
+    LeakProbes,
     Learn,
     Learned,
     Lineage,
     Namespaces,
+    ProbeLeaks,
     Recall,
     RecallAnywhere,
     Recalled,
@@ -49,6 +51,7 @@ from memoranda.wire.memory import (
     Scopes,
     Supersede,
     Superseded,
+    SupersedeDescribed,
     Undo,
     Validate,
     Validated,
@@ -325,9 +328,27 @@ def supersede(request: StrictRequest, entry: Name, data: JSONBody[Supersede], na
     )
 
 
+@post("/memory/supersede", **in_thread("Supersede what is described", 404, 409, 502, 507, status=200))
+def supersede_described(
+    request: StrictRequest, data: JSONBody[SupersedeDescribed], named: ScopeName = None
+) -> Superseded:
+    """Put something else in the place of the entry or line that fits a description best; if none does, remember it."""
+    return caller_memory(request.auth, named).supersede(
+        content=data.content,
+        about=data.about,
+        collection=data.collection,
+        metadata=data.metadata,
+        ttl=data.ttl,
+        source=data.source,
+    )
+
+
 @post("/memory/forget", **in_thread("Forget", 507, status=200))
 def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeName = None) -> Forgotten:
-    """Forget what an id, a key, a filter or an identifier names, all of it or nothing; `count` may be 0."""
+    """Forget what an id, a key, a filter, an identifier or a description names, all of it or nothing.
+
+    `count` may be 0. Then `candidates` are what a description may have meant.
+    """
     return caller_memory(request.auth, named).forget(
         data.id,
         collection=data.collection,
@@ -335,8 +356,16 @@ def forget_memory(request: StrictRequest, data: JSONBody[Forget], named: ScopeNa
         namespace=data.namespace,
         where=data.where,
         identifier=data.identifier,
+        inside=data.inside,
+        about=data.about,
         dry_run=data.dry_run,
     )
+
+
+@post("/memory/probe", **in_thread("Probe for leaks", 404, status=200))
+def probe_leaks(request: StrictRequest, data: JSONBody[ProbeLeaks], named: ScopeName = None) -> LeakProbes:
+    """Return where a text is left, place by place; null is a place that was not tested."""
+    return caller_memory(request.auth, named).leak_probes(data.content)
 
 
 @post("/memory/undo", **in_thread("Undo a forget or a supersede", 404, 409, 507, status=200))

@@ -77,6 +77,10 @@ class PostgresStore:
         """Name the roles that can lock tables without owning them."""
         return self._retry(lambda: self._lines(SQL["list_lock_rights"]))
 
+    def holds_bytes(self, needle: bytes) -> bool | None:
+        """Return None: the files belong to the server."""
+        return None
+
     def scrub(self) -> bool:
         """Rewrite the tables; return False if others are using them, or if the role does not own them."""
         self._refuse_nesting()

@@ -77,6 +77,10 @@ class Connection(Protocol):
         """Whether a transaction is open."""
         ...
 
+    def serialize(self, name: str, /) -> bytes:
+        """Return the pages of a database."""
+        ...
+
     def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor:
         """Run statements with values bound by place."""
         ...

@@ -126,6 +126,17 @@ class SqliteStore:
         """Return nothing: SQLite has no roles."""
         return []
 
+    def holds_bytes(self, needle: bytes) -> bool | None:
+        """Return whether any page of the database has these bytes, free ones included.
+
+        The pages come from SQLite: a process that opens the file itself loses its locks when it closes it again.
+        """
+        self._check_process()
+        try:
+            return self._readers.read(lambda rows: needle in rows.connection.serialize("main"))
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
+
     def scrub(self) -> bool:
         """Rewrite the file and empty its log; return False if others are using the database."""
         self._check_process()

@@ -20,6 +20,7 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
+from memoranda.testing.conformance.forgetting import DescriptionPromises, LeakProbePromises
 from memoranda.testing.conformance.guard import GuardPolicyPromises, GuardPromises, QuarantinePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
@@ -80,6 +81,8 @@ class StoreConformance(
     AtOncePromises,
     MarkPromises,
     OriginPromises,
+    DescriptionPromises,
+    LeakProbePromises,
     AuthorityPromises,
     GuardPolicyPromises,
     GuardPromises,
