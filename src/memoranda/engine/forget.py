@@ -137,7 +137,11 @@ def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: in
     """Forget in a transaction that has made this number of notes already."""
     ensure_open(rows, effect.scope)
     meant = _described(rows, effect, call)
-    followers = _derived_targets(rows, effect.scope.tenant, meant.targets, call)
+    # What was derived from a text of which a part stays may come from that part: only what is meant itself goes. So do
+    # statements, each of which says one thing of a message, unless the message was named by its ref or its metadata.
+    whole = [target for target in meant.targets if not (isinstance(target, Entry) and target.ref in meant.kept)]
+    by_content = effect.identifier is not None or effect.about is not None
+    followers = _derived_targets(rows, effect.scope.tenant, whole, call, but_statements=by_content)
     targets = (*meant.targets, *followers.values())
     contested = None if effect.dry_run else contest(rows, effect, map(_origin_of, targets), call)
     if contested is not None:
@@ -157,11 +161,13 @@ def end_derived(rows: Transaction, tenant: str, targets: Sequence[Target], call:
     return _follow(rows, tenant, _derived_targets(rows, tenant, targets, call), call)
 
 
-def _derived_targets(rows: Reader, tenant: str, targets: Sequence[Target], call: Call) -> dict[str, Target]:
+def _derived_targets(
+    rows: Reader, tenant: str, targets: Sequence[Target], call: Call, *, but_statements: bool = False
+) -> dict[str, Target]:
     """Return what was derived from these and is current, by refs: it goes with them, wherever it is."""
     roots = [node for target in targets for node in nodes_of(target)]
     found: dict[str, Target] = {}
-    for node in descendants(rows, tenant, roots, every_version=True):
+    for node in descendants(rows, tenant, roots, every_version=True, but_statements=but_statements):
         target = current_target(rows, tenant, node, call)
         if target is not None:
             found[node.ref] = target

@@ -32,16 +32,19 @@ class Node(NamedTuple):
 
 
 def descendants(
-    rows: Reader, tenant: str, roots: Iterable[Node], *, every_version: bool = False
+    rows: Reader, tenant: str, roots: Iterable[Node], *, every_version: bool = False, but_statements: bool = False
 ) -> dict[Node, set[str]]:
     """Return what was derived from these, directly or not, each with the refs of its own sources, nearest first.
 
-    With `every_version` also what was derived from other versions of the facts among the roots.
+    With `every_version` also what was derived from other versions of the facts among the roots; with `but_statements`
+    without what was learned from messages.
     """
     waiting, found = list(roots), dict[Node, set[str]]()
     known, any_version = set(waiting), {node.ref for node in waiting} if every_version else set[str]()
     for node in waiting:  # which grows meanwhile
         for child in _children(rows, tenant, node, any_version=node.ref in any_version):
+            if but_statements and child not in known and _is_statement(rows, tenant, child):
+                continue
             found.setdefault(child, set()).add(node.ref)
             if child not in known:
                 known.add(child)
@@ -86,6 +89,11 @@ def _parents(rows: Reader, tenant: str, node: Node) -> Iterator[Node]:
         statement = _statement_of(rows, as_ref(node.ref, tenant=tenant))
         if statement is not None:
             yield Node(statement)
+
+
+def _is_statement(rows: Reader, tenant: str, node: Node) -> bool:
+    entry = newest_entry(rows, tenant, node.ref) if node.ref.startswith("entry:") else None
+    return entry is not None and entry.collection == STATEMENTS
 
 
 def newest_entry(rows: Reader, tenant: str, ref: str) -> Entry | None:

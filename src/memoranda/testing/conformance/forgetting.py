@@ -274,11 +274,14 @@ class LeakProbePromises:
 
         # Written, and seen.
         ada.learn(said, conversation="c1")
-        ada.remember(f"The vault opens with {SECRET}", collection="notes")
-        assert SECRET in everywhere(ada)
-        # Deleted, and gone.
+        note = ada.remember(f"The vault opens with {SECRET}", collection="notes")
+        ada.copy(note.ref, to=bob)
+        bob.remember("Ada's vault is green", collection="notes")
+        assert SECRET in everywhere(ada) and SECRET in everywhere(bob)
+        # Deleted, and gone, with the copy that was shared before.
         gone = ada.forget(identifier=SECRET)
-        assert gone.count == 2 and SECRET not in everywhere(ada)
+        assert gone.count == 3 and SECRET not in everywhere(ada)
+        assert SECRET not in everywhere(bob) and "green" in everywhere(bob)
         # The source is fed again: it does not come back.
         ada.learn(said, conversation="c1")
         assert SECRET not in everywhere(ada)
@@ -293,11 +296,5 @@ class LeakProbePromises:
         # The deletion is in the ledger.
         ended = [event for event in memory.ledger.events() if event.effect == "forget"]
         assert {f"entry:{event.resource}" for event in ended} >= set(gone.refs) and memory.ledger.verify().ok
-        # A copy that was shared before goes where it is deleted, too.
-        bob.remember(f"Ada's vault opens with {SECRET}", collection="notes")
-        bob.remember("Ada's vault is green", collection="notes")
-        assert SECRET in everywhere(bob)
-        bob.forget(about=f"everything about {SECRET}")
-        assert SECRET not in everywhere(bob) and "green" in everywhere(bob)
         # What else was said is still known.
         assert "Turku" in everywhere(ada)
