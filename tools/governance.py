@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +38,39 @@ SUITES = ROOT / "src/memoranda/testing/conformance"
 PEERS = ROOT / ".venv-bench-governance/bin/python"
 _BEGIN, _END = "<!-- promises: written by `python tools/governance.py --promises` -->", "<!-- end of promises -->"
 _NUMBER = re.compile(r"_g(\d+)(?=_)")
+
+
+class Suite(NamedTuple):
+    """A suite that others wrote, or that follows what others wrote: its adapter, and what it is."""
+
+    program: str
+    arguments: tuple[str, ...]
+    """Before the path."""
+    title: str
+    about: str
+
+
+OUTSIDE = {
+    "aoep": Suite(
+        "bench/governance/aoep.py",
+        (),
+        "AOEP",
+        "Ten episodes of our own after the protocol of arXiv 2606.30306, which comes without a corpus.",
+    ),
+    "forgeteval": Suite(
+        "bench/governance/forgeteval.py",
+        (),
+        "ForgetEval",
+        "Adversarial cases about forgetting, without a model. Get the suite (MIT) from GitHub, "
+        "WaylandYang/forgeteval-anon-supp.",
+    ),
+    "amsb": Suite(
+        "bench/governance/amsb.py",
+        ("--suite",),
+        "AMSB",
+        "OWASP's benchmark of attacks on agent memory. Get it with the Python package `agent-memory-guard`.",
+    ),
+}
 
 
 class Test(NamedTuple):
@@ -110,6 +143,21 @@ def peer_cards() -> list[Scorecard]:
     return msgspec.json.decode(run.stdout, type=list[Scorecard])
 
 
+def output_of(suite: Suite, path: Path | None) -> str:
+    """Return what the adapter of a suite prints."""
+    given = [*suite.arguments, str(path)] if path is not None else []
+    run = subprocess.run(
+        [sys.executable, ROOT / suite.program, *given],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    if not run.stdout.strip():
+        raise SystemExit(run.stderr)
+    return "\n".join(line.rstrip() for line in run.stdout.strip().splitlines())
+
+
 def promises() -> str:
     """Return the table of promises, each with its scenario and its tests."""
     tests = numbered_tests()
@@ -165,6 +213,9 @@ _LEGEND = """\
 Each cell has the result of the obligation, then of the negative: ✓ held, ✗ did not, – not supported because the system
 lacks an operation, `error` a probe that broke, · no such part. An empty cell is a requirement about the inside of
 Memoranda, which its own tests show, and which is not measured on others."""
+_SUITES = """\
+Suites that others wrote are not part of this repository. Name a copy with `make governance
+ARGS="--suite forgeteval=FOLDER"`; each adapter also runs alone."""
 _FAIR = """\
 - **Each system uses what it has for the purpose**: users, namespaces, filters, deletion by id, history. What it lacks
   is "not supported": no point, and counted apart, since a program around the system could add some of it.
@@ -175,7 +226,15 @@ _FAIR = """\
   score."""
 
 
-def page(cards: Sequence[Scorecard], moment: datetime, counted: str) -> str:
+def _outside(printed: Mapping[str, str]) -> str:
+    parts = [_SUITES]
+    for name, suite in OUTSIDE.items():
+        result = f"```text\n{printed[name]}\n```" if name in printed else "Not measured here."
+        parts.append(f"### {suite.title}\n\n{suite.about} Adapter: `{suite.program}`.\n\n{result}")
+    return "\n\n".join(parts)
+
+
+def page(cards: Sequence[Scorecard], moment: datetime, counted: str, printed: Mapping[str, str]) -> str:
     """Return the page with the results."""
     ours = cards[0]
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -188,6 +247,7 @@ def page(cards: Sequence[Scorecard], moment: datetime, counted: str) -> str:
             _summary(ours, counted),
             *(["Not met:\n", *(f"- {line}" for line in open_), ""] if open_ else []),
             f"## Each requirement\n\n{_LEGEND}\n\n{markdown_table(cards)}\n",
+            f"## Outside suites\n\n{_outside(printed)}\n",
             f"## How it is measured\n\n{_FAIR}\n",
         ]
     )
@@ -216,7 +276,13 @@ def main() -> None:
     parser.add_argument("--promises", action="store_true", help="only write the table of promises")
     parser.add_argument("--quick", action="store_true", help="without the tests of what is inside")
     parser.add_argument("--model", help="count the planted orders that this model follows, such as provider:name")
+    parser.add_argument(
+        "--suite", action="append", default=[], metavar="NAME=PATH", help=f"an outside suite, of {', '.join(OUTSIDE)}"
+    )
     asked = parser.parse_args()
+    paths = {name: Path(path) for name, _, path in (one.partition("=") for one in asked.suite)}
+    if unknown := sorted(paths.keys() - OUTSIDE.keys()):
+        parser.error(f"`{unknown[0]}` is not a suite; they are {', '.join(OUTSIDE)}")
     if asked.promises:
         PROMISES.write_text(with_promises(PROMISES.read_text(encoding="utf-8")), encoding="utf-8")
         return
@@ -232,8 +298,11 @@ def main() -> None:
         console.print(f"NOT MET: {line}", highlight=False)
     counted = counted_by(asked.model)
     console.print(_summary(cards[0], counted), highlight=False)
+    printed = {name: output_of(OUTSIDE[name], paths.get(name)) for name in dict.fromkeys(["aoep", *paths])}
+    for name, text in printed.items():
+        console.print(f"{OUTSIDE[name].title}\n{text}\n", highlight=False, markup=False)
     if asked.write:
-        PAGE.write_text(page(cards, SystemClock().now(), counted), encoding="utf-8")
+        PAGE.write_text(page(cards, SystemClock().now(), counted, printed), encoding="utf-8")
 
 
 if __name__ == "__main__":

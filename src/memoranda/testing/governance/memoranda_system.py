@@ -16,7 +16,7 @@ from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.errors import Refused as GateRefused
 from memoranda.model.effect import Approval
 from memoranda.model.policy import Policy, Quota, Rule
-from memoranda.model.trust import RANK_OF
+from memoranda.model.trust import ORIGIN_KINDS, RANK_OF, check_origin
 from memoranda.model.trust import Origin as Stamp
 from memoranda.testing.fakes import FakeClock
 from memoranda.testing.governance.system import (
@@ -264,8 +264,10 @@ class MemorandaSystem(MemorySystem):
 
     def validate(self, user: str, ref: str, *, actor: str) -> None:
         """Validate as another principal."""
-        policy = Policy.of(allow=("memory",))
-        validate = _verb(self._memory.acting_as(actor, policy=policy).scope(user=user), "validate")
+        prefix = actor.partition(":")[0]
+        kind = check_origin(prefix) if prefix in ORIGIN_KINDS else None
+        handle = self._memory.acting_as(actor, policy=Policy.of(allow=("memory",)), origin=kind)
+        validate = _verb(handle.scope(user=user), "validate")
         _perform(lambda: validate(ref, reason="checked"))
 
     def corroboration(self, user: str, text: str) -> int:
@@ -331,7 +333,7 @@ class MemorandaSystem(MemorySystem):
         """Return the rollbacks in the ledger."""
         self._memory.settle()
         listed = _verb(self._memory.ledger, "rollbacks")()
-        return [Rollback(tuple(map(str, one.refs)), tuple(map(str, one.dependents))) for one in listed]
+        return [Rollback(tuple(one.refs), tuple(_read(served) for served in one.dependants)) for one in listed]
 
     def audit(self) -> list[str]:
         """Return the events of the ledger."""
@@ -349,8 +351,12 @@ class MemorandaSystem(MemorySystem):
     def contain(self, user: str, ref: str) -> Containment:
         """Taint a memory."""
         tainted = _verb(self._memory, "taint")(ref=ref, scope=self._place(user).scope, reason="poisoned")
-        reads = tuple(str(one) for one in tainted.reads)
-        return Containment(tuple(map(str, tainted.refs)), reads, tainted)
+        reads = tuple(_read(served) for served in tainted.served)
+        return Containment((*tainted.refs, *tainted.descendants), reads, tainted)
+
+
+def _read(served: Any) -> str:
+    return f"{served.effect} at {served.position}"
 
 
 def _text_of(moment: Any) -> str:
