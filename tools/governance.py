@@ -220,7 +220,7 @@ _FAIR = """\
 - **Each system uses what it has for the purpose**: users, namespaces, filters, deletion by id, history. What it lacks
   is "not supported": no point, and counted apart, since a program around the system could add some of it.
 - **The same embedder** (WordLlama) for all, no keys, no network. mem0 infers nothing, as it would need a model; its
-  deletion takes an id and no user, so another user's call deletes too.
+  deletion takes an id and no user, so another user's call deletes too, and its search takes `*` for every user.
 - **Prompts.** A system that assembles none is given the plain list of what it finds.
 - **G20** is a count with a model, never a pass: `tools/governance.py --model NAME` asks one. It is not part of a
   score."""

@@ -223,12 +223,12 @@ class LangGraphSystem(_Peer):
         self._connection = sqlite3.connect(
             str(self.folder / "langgraph.db"), check_same_thread=False, isolation_level=None
         )
-        self._store_ = SqliteStore(
+        self._langgraph = SqliteStore(
             self._connection,
             index={"dims": DIMENSION, "embed": kind(), "text_fields": ["text"]},
             ttl={"refresh_on_read": False},
         )
-        self._store_.setup()
+        self._langgraph.setup()
 
     def close(self) -> None:
         """Close it."""
@@ -236,22 +236,22 @@ class LangGraphSystem(_Peer):
 
     def _store(self, user: str, ref: str, text: str, about: Mapping[str, str], ttl: int | None) -> str:
         with _refusals():
-            self._store_.put(("memories", user), ref, {"text": text, **about}, ttl=None if ttl is None else ttl / 60)
+            self._langgraph.put(("memories", user), ref, {"text": text, **about}, ttl=None if ttl is None else ttl / 60)
         return ref
 
     def _text(self, user: str, ref: str) -> str | None:
-        found = self._store_.get(("memories", user), ref)
+        found = self._langgraph.get(("memories", user), ref)
         return None if found is None else found.value["text"]
 
     def read(self, user: str, key: str) -> str | None:
         """Read by key, which this store has by itself."""
-        found = self._store_.get(("memories", user), self._keys.get((user, key), key))
+        found = self._langgraph.get(("memories", user), self._keys.get((user, key), key))
         return None if found is None else found.value["text"]
 
     def _own(self, user: str, **options: Any) -> list[Any]:
         """Return what a search of exactly this namespace finds: a shorter one would also match longer ones."""
         with _refusals():
-            found = self._store_.search(("memories", user), **options)
+            found = self._langgraph.search(("memories", user), **options)
         return [one for one in found if one.namespace == ("memories", user)]
 
     def search(self, user: str, query: str, limit: int = 5) -> list[Found]:
@@ -267,23 +267,23 @@ class LangGraphSystem(_Peer):
 
     def supersede(self, user: str, ref: str, text: str) -> str:
         """Update in place."""
-        self._store_.put(("memories", user), ref, {"text": text})
+        self._langgraph.put(("memories", user), ref, {"text": text})
         return ref
 
     def forget(self, user: str, ref: str) -> None:
         """Delete by key."""
         with _refusals():
-            self._store_.delete(("memories", user), ref)
+            self._langgraph.delete(("memories", user), ref)
 
     def erase(self, user: str) -> None:
         """Delete every memory of a user."""
         for one in self._own(user, limit=_EVERYTHING):
-            self._store_.delete(("memories", user), one.key)
+            self._langgraph.delete(("memories", user), one.key)
         self._connection.execute("VACUUM")
 
     def maintain(self) -> None:
         """Remove what has expired."""
-        self._store_.sweep_ttl()
+        self._langgraph.sweep_ttl()
 
 
 class ChromaSystem(_Peer):

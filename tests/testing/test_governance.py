@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +184,37 @@ def test_a_test_is_found_by_each_number_in_its_name() -> None:
     one = next(test for test in found[45] if test.file.parent == governance.SUITES)
     assert one.node.endswith("trust.py::OriginPromises::" + one.name)
     assert Path(one.file).exists()
+
+
+def test_the_page_has_the_date_both_scores_and_what_was_not_measured(floors: list[Scorecard]) -> None:
+    moment = datetime(2026, 11, 18, tzinfo=UTC)
+    text = governance.page(floors, moment, "G20 was not counted.", {"aoep": "12 of 13"})
+    assert "Measured on 2026-11-18" in text and "| null | 0 of 52 | 0 of 49 |" in text
+    assert text.count("Not measured here.") == len(governance.OUTSIDE) - 1
+    assert "```text\n12 of 13\n```" in text
+    for number in REQUIREMENTS:
+        assert f"\n| G{number} | " in text
+
+
+def test_the_written_page_has_every_requirement_and_system() -> None:
+    written = governance.PAGE.read_text(encoding="utf-8")
+    for number, one in REQUIREMENTS.items():
+        assert f"\n| G{number} | {one.title} |" in written
+    for system in (MemorandaSystem, *FLOORS):
+        assert f"| {system.describe()} |" in written
+
+
+def test_a_requirement_about_the_inside_without_a_test_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = next(test for test in governance.numbered_tests()[44] if test.name.endswith("only_with_its_control"))
+    monkeypatch.setattr(governance, "numbered_tests", lambda: {44: [one]})
+    results = governance.results_of_tests()
+    assert (results[44], results[57]) == ("held", "failed")
+    assert 20 not in results and 1 not in results
+
+
+def test_only_known_suites_can_be_named() -> None:
+    program = governance.ROOT / "tools/governance.py"
+    run = subprocess.run(
+        [sys.executable, program, "--suite", "folklore=x"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2 and "`folklore` is not a suite" in run.stderr
