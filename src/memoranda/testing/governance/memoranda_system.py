@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import memoranda
 from memoranda.agent.prompt import unescape
 from memoranda.api.memory import Memory
@@ -178,8 +180,7 @@ class MemorandaSystem(MemorySystem):
 
     def probes(self, user: str, text: str) -> dict[str, bool | None]:
         """Return the leak probes."""
-        owner: Any = self._place(user)
-        return dict(_verb(owner, "leak_probes")(text))
+        return msgspec.structs.asdict(_verb(self._place(user), "leak_probes")(text))
 
     # conversations
 
