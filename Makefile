@@ -8,6 +8,8 @@ BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 RECALL_VENV := .venv-bench-recall
 RECALL_READY := $(RECALL_VENV)/.ready
+GOVERNANCE_VENV := .venv-bench-governance
+GOVERNANCE_READY := $(GOVERNANCE_VENV)/.ready
 
 # If this is set, every process of a test compiles its imports again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,7 +32,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench constraints clean
+.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench governance governance-peers constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +89,7 @@ reference: $(READY) ## generate the OpenAPI document, the sync client, the types
 	$(BIN)/python tools/async_types.py
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/conformance.py
+	$(BIN)/python tools/governance.py --promises
 
 fuzz: $(READY) ## the tests marked slow or deep, at full depth (ROUNDS=5: five times, with new random input each time)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
@@ -131,6 +134,11 @@ bench-workflow: $(READY) ## workflows: steps, records, parallel blocks, loading 
 bench: $(READY) $(BENCH_READY) $(RECALL_READY) ## every benchmark, with results in docs/benchmarks (DATA=… for quality and memory)
 	$(BIN)/python bench/everything.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
+governance: $(READY) ## sixty requirements on ours, on stores that must fail, and on peers (ARGS="--write", "--model NAME")
+	$(BIN)/python tools/governance.py $(ARGS)
+
+governance-peers: $(GOVERNANCE_READY) ## set up the environment with the peers that `make governance` measures
+
 bench-server: $(READY) ## the server compared with the engine behind it (ARGS=... goes to bench/server.py)
 	$(BIN)/python bench/server.py $(ARGS)
 
@@ -145,7 +153,7 @@ constraints: $(READY) ## resolve constraints.txt again from pyproject.toml (need
 	@mv $(VENV)/constraints.txt constraints.txt
 
 clean: ## remove the environments and every cache
-	rm -rf $(VENV) $(BENCH_VENV) $(RECALL_VENV) build dist .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(BENCH_VENV) $(RECALL_VENV) $(GOVERNANCE_VENV) build dist .coverage .coverage.* htmlcov
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -183,6 +191,11 @@ $(BENCH_READY): pyproject.toml constraints.txt bench/requirements.txt
 	$(call install,$(BENCH_VENV),-r bench/requirements.txt -e .)
 
 # One of the other projects needs an older protobuf than our tools.
-$(RECALL_READY): pyproject.toml constraints.txt bench/requirements-recall.txt
-	@mkdir -p build && grep -v '^protobuf==' constraints.txt > build/constraints-recall.txt
+build/constraints-recall.txt: constraints.txt
+	@mkdir -p build && grep -v '^protobuf==' constraints.txt > $@
+
+$(RECALL_READY): pyproject.toml build/constraints-recall.txt bench/requirements-recall.txt
 	$(call install,$(RECALL_VENV),-r bench/requirements-recall.txt -e .,build/constraints-recall.txt)
+
+$(GOVERNANCE_READY): pyproject.toml build/constraints-recall.txt bench/requirements-recall.txt bench/requirements-governance.txt
+	$(call install,$(GOVERNANCE_VENV),-r bench/requirements-governance.txt -e .,build/constraints-recall.txt)
