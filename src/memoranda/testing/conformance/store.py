@@ -20,6 +20,7 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
+from memoranda.testing.conformance.influence import InfluencePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
@@ -73,6 +74,7 @@ class StoreConformance(
     OriginPromises,
     AuthorityPromises,
     GuardPromises,
+    InfluencePromises,
     ConformanceBase,
 ):
     """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

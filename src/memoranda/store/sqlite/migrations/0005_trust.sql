@@ -53,3 +53,7 @@ ALTER TABLE approvals ADD COLUMN kind TEXT NOT NULL DEFAULT 'user';
 ALTER TABLE approvals ADD COLUMN trust INTEGER NOT NULL DEFAULT 3;
 ALTER TABLE approvals ADD COLUMN cause TEXT NOT NULL DEFAULT 'policy';
 ALTER TABLE approvals ADD COLUMN findings BLOB NOT NULL DEFAULT x'5B5D';
+
+-- What an index is told of origins: most entries are fully trusted and have no source.
+CREATE INDEX entries_by_origin ON entries (shelf, sequence, actor, door, source, kind, trust)
+WHERE trust < 3 OR source IS NOT NULL;
