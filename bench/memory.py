@@ -33,6 +33,7 @@ from report import Line, compare, show_times, timed_line
 from settings import settings_of_ours
 
 import memoranda
+from memoranda.model.trust import OriginKind
 
 MOST_OF_ONE = 1.5
 """How much longer a recall over everything may take than one over a collection of the same size."""
@@ -62,12 +63,22 @@ class Counts:
     learn_rounds: int = 20
     learn_per_round: int = 10
     flood: int = 1_000
+    larger_flood: int = 10_000
+    """Near-duplicates whose recalls are looked at."""
     flood_rounds: int = 10
     conversations: int | None = None
 
 
 QUICK = Counts(
-    items=4_000, questions=60, rounds=8, writes=3, learn_rounds=5, flood=300, flood_rounds=3, conversations=1
+    items=4_000,
+    questions=60,
+    rounds=8,
+    writes=3,
+    learn_rounds=5,
+    flood=300,
+    larger_flood=1_500,
+    flood_rounds=3,
+    conversations=1,
 )
 
 Run = program.Run[Counts]
@@ -281,7 +292,20 @@ def measure_flood(run: Run) -> list[Line]:
         lines += _flood_lines(name, contexts[name], calm)
         what = f"{name}: a context vs one {CALM}"
         lines.append(compare(what, times[name], times[CALM], faster=False, target=MOST_IN_A_FLOOD))
-    return lines
+    return lines + [_line_of_larger_flood(run.counts.larger_flood, origin) for origin in ground.FLOODING]
+
+
+def _line_of_larger_flood(count: int, origin: OriginKind | None) -> Line:
+    """Look at the recalls of a memory that one origin has flooded: whether the trusted fact is among the matches."""
+    questions = ground.QUESTIONS_OF_FLOOD
+    with memoranda.open(":memory:") as memory:
+        scope = ground.fill_flooded(memory, ground.make_floods(count)[0], make_notes(range(200)), origin)
+        found = [scope.recall(question, limit=10) for question in questions]
+        narrowed = [scope.recall(question, limit=10, kinds=["entry", "fact"]) for question in questions]
+    told = sum(any(match.key == ground.TRUSTED_KEY for match in matches) for matches in (*found, *narrowed))
+    every = 2 * len(questions)
+    what = f"trusted fact in the top k, {count:,} near-duplicates of {origin or 'one source'}"
+    return Line(what, f"{told} of {every}", "–", str(told), told, every, "at least", f"all {every}")
 
 
 def _flood_lines(what: str, contexts: Sequence[memoranda.Context], calm: int) -> list[Line]:

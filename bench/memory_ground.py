@@ -11,6 +11,7 @@ from corpus import Note, make_note
 
 import memoranda
 from memoranda.model.block import ARCHIVAL_CHARACTERS
+from memoranda.model.trust import OriginKind
 
 OF_EVERYTHING = {"entries": 12, "facts": 2, "lines": 2, "messages": 4}
 """How the items of a memory are shared out among the kinds."""
@@ -160,14 +161,21 @@ def make_floods(count: int) -> list[Flood]:
     return [Flood("one sentence, other numbers", tuple(same)), Flood("one claim, other words", tuple(said))]
 
 
-def fill_flooded(memory: memoranda.Memory, flood: Flood | None, notes: Sequence[Note]) -> memoranda.ScopedMemory:
+FLOODING: tuple[OriginKind | None, ...] = (None, "tool_external", "agent")
+"""What floods a memory: one source that its owner names, or a caller with this kind of origin."""
+
+
+def fill_flooded(
+    memory: memoranda.Memory, flood: Flood | None, notes: Sequence[Note], origin: OriginKind | None = None
+) -> memoranda.ScopedMemory:
     """Remember as many other memories as there are notes, a fact, and a flood if any; return the scope."""
     scope = memory.scope(user="ada")
+    others_scope = scope if origin is None else memory.from_origin(origin).scope(user="ada")
     scope.set(TRUSTED_KEY, TRUSTED)
     near = [{"content": text} for text in _NEAR]
     others = [{"content": note.text, "metadata": note.metadata} for note in notes[len(near) :]]
     flooding = [{"content": text} for text in flood.texts] if flood is not None else []
-    for items, source in ((near + others, None), (flooding, SOURCE)):
+    for writer, items, source in ((scope, near + others, None), (others_scope, flooding, SOURCE)):
         for start in range(0, len(items), _CHUNK):
-            scope.remember_many(items[start : start + _CHUNK], collection=COLLECTIONS[0], source=source)
+            writer.remember_many(items[start : start + _CHUNK], collection=COLLECTIONS[0], source=source)
     return scope

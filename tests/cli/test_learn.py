@@ -37,6 +37,18 @@ def test_a_file_is_learned_once_and_its_statements_are_told(cli, talk: str) -> N
     assert seen["tokens"] <= seen["budget"]
 
 
+def test_what_is_trusted_less_is_left_out_where_that_is_asked_for(cli, talk: str) -> None:
+    assert cli("learn", talk, "--user", "ada").code == 0
+    for verb, listed in (("recall", "results"), ("context", "items")):
+        asked = verb, "a fine city", "--user", "ada", "--limit", "9", "--json"
+        kinds = {one["origin"]["kind"] for one in cli(*asked).json[listed]}
+        assert "assistant" in kinds
+        trusted = cli(*asked, "--min-trust", "high").json[listed]
+        assert {one["origin"]["kind"] for one in trusted} <= {"user"}
+        assert cli(*asked, "--min-trust", "some").code == 2
+    assert "trust medium" in cli("recall", "a fine city", "--user", "ada", "--why").out
+
+
 def test_stdin_is_read_and_undo_takes_it_back(cli, talk: str) -> None:
     done = cli("learn", "-", "--user", "ada", "--json", input=Path(talk).read_text()).json
     [token] = done["learned"][0]["undo"]

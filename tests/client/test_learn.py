@@ -47,6 +47,20 @@ def test_a_conversation_is_learned_corrected_told_and_undone(mara: Any) -> None:
     assert mara.context("where does she live?").items[0].text in ("Lives in Porto", "I live in Porto.")
 
 
+def test_what_is_trusted_less_is_left_out_where_that_is_asked_for(mara: Any) -> None:
+    said = [{"role": "user", "content": "I live in Porto."}, {"role": "assistant", "content": "Porto it is."}]
+    mara.learn(said, conversation="c1")
+    for options, kinds in (({}, {"user", "assistant"}), ({"min_trust": "high"}, {"user"})):
+        found = mara.collections.recall("Porto", limit=9, **options)
+        assert {(match.origin.kind, match.corroboration) for match in found.results} == {(kind, 1) for kind in kinds}
+        found = mara.collections.recall("Porto", collection="conversations", **options)
+        assert {match.origin.kind for match in found.results} == kinds
+        assert {item.origin.kind for item in mara.context("Porto", **options).items} == kinds
+    for call in (mara.collections.recall, mara.context):
+        with pytest.raises(memoranda.UsageError):
+            call("Porto", min_trust="some")
+
+
 def test_errors_are_those_of_the_engine(mara: Any) -> None:
     with pytest.raises(memoranda.InvalidValue) as bad:
         mara.learn([{"role": "user", "content": "fine"}, {"words": "?"}])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import memoranda
 from memoranda.agent.prompt import MEMORY_NOTICE, data_json, unescape
+from memoranda.mcp.arguments import ReadContext, RecallEntries
 from memoranda.mcp.backends import LocalBackend, restrict_to_user
 from memoranda.mcp.tools import memory_prompt
 from memoranda.testing.conformance.base import EMBEDDER
@@ -54,3 +55,14 @@ def test_a_result_shows_what_nobody_sees(value: object) -> None:
     assert "\\u202e" in shown and "\\udb40\\udc41" in shown
     assert json.loads(shown)["value"] == value
     assert not set("\u202e\u200b\x00\U000e0041") & set(shown)
+
+
+def test_what_is_trusted_less_is_left_out_where_that_is_asked_for(door: tuple[memoranda.Memory, LocalBackend]) -> None:
+    memory, backend = door
+    memory.scope(user="ada").remember("The loom is warped with linen", collection="looms")
+    memory.from_origin("tool_external").scope(user="ada").remember("The loom is warped with nylon", collection="looms")
+    for trust, is_told in (("untrusted", True), ("medium", False)):
+        found = backend.recall(RecallEntries(query="loom warped", collection="looms", min_trust=trust))
+        assert sorted(match.content[-5:] for match in found.results) == ["linen", "nylon"][: 1 + is_told]
+        told = backend.context(ReadContext(query="loom warped", min_trust=trust)).text
+        assert ("linen" in told, "nylon" in told) == (True, is_told)

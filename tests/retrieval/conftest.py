@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from memoranda.model.entry import Calibration, Indexed
+from memoranda.model.trust import TRUSTED, Origin
 from memoranda.retrieval.analysis.analyser import analyse, pack
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.filter import parse_filter
 from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.retrieval.influence import Crowd
 from memoranda.retrieval.rank import Ranked, embed_query, prepare, rank
 
 EMBEDDER = Hashing(64)
@@ -32,6 +34,7 @@ def make_rows() -> MakeRows:
         first: int = 1,
         namespace: str = "",
         expires_at: int | None = None,
+        origin: Origin = TRUSTED,
     ) -> list[Indexed]:
         pairs = [(text, {}) if isinstance(text, str) else text for text in texts]
         vectors = EMBEDDER.embed([text for text, _ in pairs])
@@ -43,6 +46,7 @@ def make_rows() -> MakeRows:
                 expires_at,
                 pack(analyse(text)),
                 vectors[place].astype("<f4").tobytes(),
+                origin,
             )
             for place, (text, metadata) in enumerate(pairs)
         ]
@@ -75,9 +79,10 @@ def ask() -> Ask:
         limit: int = 10,
         filter: dict[str, Any] | None = None,
         calibration: Calibration = EMBEDDER.calibration,
+        crowd: Crowd | None = None,
         **options: Any,
     ) -> list[Ranked]:
-        prepared = prepare(index, text, now=now)
+        prepared = prepare(index, text, now=now, crowd=crowd)
         vector = None if mode == "keyword" else embed_query(EMBEDDER, prepared)
         return rank(
             index,

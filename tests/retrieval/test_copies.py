@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memoranda.model.trust import Origin
 from memoranda.retrieval.analysis.query import idf
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.retrieval.rank import prepare
@@ -54,11 +55,10 @@ def test_the_weight_of_a_word_is_as_without_its_copies(make_shelf):
     assert flooded.weights[0] < once.weights[0]
 
 
-def test_so_many_of_one_source_are_returned_and_the_others_follow(make_shelf, ask):
+def test_so_many_of_one_source_are_returned_and_the_others_follow(make_shelf, make_rows, ask):
     varied = [f"Harbour fees rise in the {number}th year, says {chr(97 + number)}x" for number in range(20)]
-    index = make_shelf([*varied, *OTHERS])
-    index.note_sources(range(1, 21), ["letter"] * 20)
-    assert index.sources_of([1, 20, 21, 99]) == [1, 1, -1, 0]
+    index = make_shelf(varied, origin=Origin(source="letter"))
+    index.add(make_rows(OTHERS, first=21))
     every = sequences(ask, index, "harbour fees", limit=23, most_alike=None)
     assert len(every) == 23 and set(every[:20]) == set(range(1, 21))
     some = sequences(ask, index, "harbour fees", limit=23, most_alike=3)
@@ -68,7 +68,6 @@ def test_so_many_of_one_source_are_returned_and_the_others_follow(make_shelf, as
 
 def test_copies_without_a_source_leave_room_but_not_for_their_numbers_alone(make_shelf, ask):
     index = make_shelf([*COPIES, *(f"Invoice {number} of Acme for hosting is paid" for number in range(30)), *OTHERS])
-    index.note_sources(range(1, 100), [None] * 99)
     assert len([one for one in sequences(ask, index, "harbour fees", limit=73, most_alike=4) if one <= 40]) == 4
     invoices = [one for one in sequences(ask, index, "Acme invoice", limit=73, most_alike=4) if 40 < one <= 70]
     assert len(invoices) == 30, "their numbers are what they say"

@@ -367,6 +367,7 @@ class AsyncScopedMemory(AsyncHandle):
         threshold: float | None = None,
         core: bool = True,
         count_tokens: Callable[[str], int] | None = None,
+        min_trust: Trust = "untrusted",
     ) -> Context:
         """Return what an agent should be told now, as text for its prompt and as items."""
     async def learn(

@@ -575,6 +575,7 @@ class ScopedMemory:
         threshold: float | None = None,
         core: bool = True,
         count_tokens: Callable[[str], int] | None = None,
+        min_trust: Trust = "untrusted",
     ) -> Context:
         """Return what an agent should be told now, as text for its prompt and as items.
 
@@ -584,6 +585,7 @@ class ScopedMemory:
 
         `kinds` and `collections` narrow what is searched; `scopes` are searched too, such as a knowledge base at
         `project:atlas`. Without a `threshold`, a match shares a word with the query or has a score of at least 0.5.
+        `min_trust` leaves out what is trusted less.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -615,6 +617,7 @@ class ScopedMemory:
             limit=limit if query.strip() else 0,
             threshold=None if threshold is None else check_threshold(threshold),
             budget=budget,
+            min_trust=check_trust(min_trust),
         )
         return build_context(plan, self._perform, count_tokens or estimate_tokens)
 

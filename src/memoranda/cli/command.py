@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -42,6 +42,10 @@ def argument(metavar: str, help: str) -> Any:
 
 Yes = Annotated[bool, flag("Do it without asking.", "--yes", "-y")]
 Limit = Annotated[int | None, option("N", "Show at most this many.")]
+MinTrust = Annotated[
+    Literal["untrusted", "low", "medium", "high"],
+    option("TRUST", "Leave out what is trusted less: untrusted (nothing), low, medium or high."),
+]
 AsOf = Annotated[str | None, option("MOMENT", "As of this time: ISO 8601, UTC by default.")]
 Config = Annotated[str | None, option("FILE", "Settings as TOML. Default: MEMORANDA_CONFIG.")]
 Reason = Annotated[str, option("TEXT", "The reason, stored with the decision.")]

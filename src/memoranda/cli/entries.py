@@ -15,6 +15,7 @@ from memoranda.cli.command import (
     Limit,
     Metadata,
     MetadataJson,
+    MinTrust,
     Namespace,
     Source,
     Ttl,
@@ -413,6 +414,7 @@ def recall(
     ] = "hybrid",
     as_of: AsOf = None,
     expand: Annotated[int, option("N", "Also show N neighbours before and after each match.")] = 0,
+    min_trust: MinTrust = "untrusted",
     why: Annotated[bool, flag("Explain each match.", "--why")] = False,
 ) -> None:
     """Find what is remembered, by meaning and by words.
@@ -433,6 +435,7 @@ def recall(
         as_of=as_of,
         mode=mode,
         expand=expand,
+        min_trust=min_trust,
     )
     if desk.out.json:
         return desk.out.document(found)
@@ -478,6 +481,11 @@ def _row(desk: Desk, score: str, one: Match | Entry) -> tuple[str, str, str, str
     return score, formats.line(one.content), labels, desk.out.ago(one.created_at)
 
 
+def _said_by(match: Match) -> str:
+    again = f", said {match.why.restated} more times by it" if match.why.restated else ""
+    return again + (f", said by {match.corroboration} independent origins" if match.corroboration > 1 else "")
+
+
 def _explain(desk: Desk, found: Recalled) -> None:
     amounts = [abs(amount) for match in found.results for amount in match.why.parts.values()]
     largest = max(amounts, default=0.0) or 1.0
@@ -497,6 +505,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
                 ("matched", ", ".join(why.matched)),
                 ("read as", ", ".join(f"{typed} → {read}" for typed, read in why.corrected.items())),
                 ("metadata", formats.labels(match.metadata)),
+                ("origin", f"{match.origin.kind}, trust {match.trust}" + _said_by(match)),
                 (match.kind, f"{match.id}, added {desk.out.ago(match.created_at)}"),
                 ("before", _beside(match.before)),
                 ("after", _beside(match.after)),

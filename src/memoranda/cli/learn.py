@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli.arguments import unreadable
-from memoranda.cli.command import Desk, argument, command, flag, group, option
+from memoranda.cli.command import Desk, MinTrust, argument, command, flag, group, option
 from memoranda.model.entry import KINDS, check_kinds
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def context(
         list[str] | None, option("SCOPE", "Search this scope too, such as project:atlas; repeatable.", "--also")
     ] = None,
     limit: Annotated[int, option("N", "Maximum number of matches.", min=0)] = 12,
+    min_trust: MinTrust = "untrusted",
     show_left_out: Annotated[bool, flag("List what was left out, and why.", "--left-out")] = False,
 ) -> None:
     """Show what an agent should be told now.
@@ -113,6 +114,7 @@ def context(
         kinds=None if kinds is None else check_kinds(kinds),
         scopes=also or (),
         limit=limit,
+        min_trust=min_trust,
     )
     if desk.out.json:
         return desk.out.document(told)

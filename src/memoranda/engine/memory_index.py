@@ -23,17 +23,17 @@ from memoranda.engine.embedding import EmbedderBook, word_packer
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import Definition, plain_text
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Entry, Indexed, Kind, Shelf, ShelfState, Space
+from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import CHAT_RECORD, THREAD_MESSAGES, is_block, is_internal
 from memoranda.model.ref import Ref, line_digest
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Origin
+from memoranda.model.trust import TRUSTED, Origin
 from memoranda.model.value import decode, encode
 from memoranda.retrieval.index.columns import GrowingArray
-from memoranda.retrieval.index.shelf import NO_SOURCE, ShelfIndex
+from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery
 
 _FOLLOWED = 256
@@ -129,13 +129,22 @@ class Part:
         """Approximate size in bytes."""
         return self.index.nbytes + self._sequence.nbytes + self._group.nbytes + self._bytes_of_items
 
-    def add_entries(self, group: int, rows: Sequence[Indexed], place: str) -> None:
-        """Add entries of one group; `place` keeps the neighbours of different shelves apart."""
+    def add_entries(self, group: int, rows: Sequence[Indexed], place: str, kind: Kind) -> None:
+        """Add entries of one group and kind; `place` keeps the neighbours of different shelves apart."""
         first = len(self._sequence)
         self._sequence.extend([row.sequence for row in rows])
         self._group.extend([group] * len(rows))
         self.index.add(
-            Indexed(number, place, row.metadata, row.expires_at, row.analysis, row.vector)
+            Indexed(
+                number,
+                place,
+                row.metadata,
+                row.expires_at,
+                row.analysis,
+                row.vector,
+                row.origin,
+                _conversation_of(decode(row.metadata)) if kind == "message" else None,
+            )
             for number, row in enumerate(rows, first + 1)
         )
 
@@ -158,11 +167,11 @@ class Part:
                     None if item.expires_at is None else to_micros(item.expires_at),
                     pack_words(item.searched),
                     vector,
+                    TRUSTED if item.origin.trust == "high" and item.origin.source is None else item.origin,
+                    _conversation_of(item.metadata) if item.group.kind == "message" else None,
                 )
                 for number, item, vector in zip(numbers, items, vectors, strict=True)
             )
-            sources = [source_of(item.group.kind, item.origin, item.metadata) for item in items]
-            self.index.note_sources(numbers, sources)
         return numbers
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -185,20 +194,6 @@ class Part:
     def group_of(self, number: int) -> int:
         """Return the number of a row's group."""
         return int(self._group.rows[number - 1])
-
-    def without_source(self, numbers: Sequence[int]) -> list[int]:
-        """Return those of these rows whose source is not known yet."""
-        sources = self.index.sources_of(numbers)
-        return [number for number, source in zip(numbers, sources, strict=True) if source == NO_SOURCE]
-
-    def note_sources(self, groups: Sequence[Group], numbers: Sequence[int], entries: dict[int, Entry]) -> None:
-        """Note where the entries of rows came from; one that is gone came from nowhere."""
-        sources: list[str | None] = []
-        for number in numbers:
-            entry = entries.get(self.entry_sequence(number))
-            kind = groups[self.group_of(number)].kind
-            sources.append(None if entry is None else source_of(kind, entry.origin, entry.metadata))
-        self.index.note_sources(numbers, sources)
 
     def numbers_of(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers and the sequences of the rows of a group, those that have expired included."""
@@ -225,9 +220,8 @@ class Part:
         return is_allowed
 
 
-def source_of(kind: str, origin: Origin, metadata: dict[str, Any]) -> str | None:
-    """Return where a memory comes from: its source, or for a message its conversation."""
-    return origin.source or (f"conversation {metadata.get('thread', '')}".strip() if kind == "message" else None)
+def _conversation_of(metadata: dict[str, Any]) -> str:
+    return f"conversation {metadata.get('thread', '')}".strip()
 
 
 def _size_of(item: Item) -> int:
@@ -259,6 +253,8 @@ class MemoryIndex:
         self.withheld: frozenset[int] = frozenset()
         """Messages that state what was rejected, by the ids of their rows."""
         self._rejected = 0
+        self.outdated_by: dict[int, int] = {}
+        """The sequences of the statements that say so."""
         self._rows: dict[_Place, tuple[int, list[int]]] = {}
         """The version of each fact, and the numbers of its rows."""
         self._agents: dict[Scope, str] = {}
@@ -314,12 +310,14 @@ class MemoryIndex:
         self._outdates |= changes.outdates
         if changes.outdates or changes.gone:
             self.outdated = {one: at for messages, at in self._outdates.values() for one in messages}
+            self.outdated_by = {one: number for number, (messages, _) in self._outdates.items() for one in messages}
         for shelf, space, new in changes.new:
             self._embedders[shelf] = space.embedder
             if new:
                 part = self.parts.setdefault(space.embedder, Part(space))
-                group = self._group_number(_entry_group(shelf))
-                part.add_entries(group, new, "\0".join((shelf.scope.path, shelf.collection, shelf.namespace or "")))
+                group = _entry_group(shelf)
+                place = "\0".join((shelf.scope.path, shelf.collection, shelf.namespace or ""))
+                part.add_entries(self._group_number(group), new, place, group.kind)
         self._apply_facts(changes, embedders)
         self._states, self._position, self._revision = changes.states, changes.position, changes.revision
         if changes.withheld is not None:

@@ -10,7 +10,6 @@ A scope sees itself, what is below it, and the scopes above it within its subjec
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -23,6 +22,7 @@ from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import EmbedderError, UsageError
 from memoranda.model.block import canonical_line
 from memoranda.model.clock import from_micros, parse_moment, to_micros
+from memoranda.model.definition import plain_text
 from memoranda.model.effect import CollectionEffect, Demand, ReadEffect
 from memoranda.model.entry import (
     CONVERSATIONS,
@@ -39,9 +39,10 @@ from memoranda.model.entry import (
     Why,
 )
 from memoranda.model.event import Note
+from memoranda.model.folding import canonical_form
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Trust, is_at_least
+from memoranda.model.trust import RANK_OF, Origin, Trust, independent_origin, told_origin
 from memoranda.model.value import encode
 from memoranda.store.base import EntryQuery, Reader, Store
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from memoranda.engine.memory_index import Group, Item, MemoryIndex, Part
     from memoranda.retrieval.index.shelf import ShelfIndex
+    from memoranda.retrieval.influence import Crowd
     from memoranda.retrieval.rank import Allowed, Ranked
 
 _ATTEMPTS = 5
@@ -135,13 +137,10 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         if opened is None or effect.limit == 0:
             matches = []
             break
-        allowed = None
-        if effect.min_trust != "untrusted":
-            allowed = without(store.read(lambda rows: rows.live_sequences(shelf, below=effect.min_trust)))
         if effect.query.strip():
-            ranked = _rank(opened.index, opened.space, effect, now, allowed, call)
+            ranked = _rank(opened.index, opened.space, effect, now, call)
         else:
-            ranked = _in_order(opened.index, effect, now, allowed)
+            ranked = _in_order(opened.index, effect, now)
         ranked = ranked[effect.offset :]
         cache = opened.cache if attempt < _ATTEMPTS else None
         entries: list[Entry] = []
@@ -153,6 +152,7 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
             )
         matches = _matches(entries, effect, ranked, now, cache)
         if len(matches) == len(ranked):
+            matches = _with_corroboration(store, opened.index, effect, ranked, matches)
             break
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
@@ -167,6 +167,20 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     known = bool(matches) or _state(store, Shelf(effect.scope, effect.collection, None)) != ShelfState()
     hint = "" if known else f"Nothing was ever remembered in `{effect.collection}` here: check its name"
     return Outcome(Recalled(results=matches, count=len(matches), known=known, hint=hint), (note,))
+
+
+def _with_corroboration(
+    store: Store, index: ShelfIndex, effect: Recall, ranked: Sequence[Ranked], matches: list[Match]
+) -> list[Match]:
+    """Return the matches of a collection with how many independent origins say each of them."""
+    repeated = index.repeated([one.sequence for one in ranked])
+    for place, one in enumerate(ranked if repeated else ()):
+        alike = index.said_alike(one.sequence, _MOST_ALIKE) if one.sequence in repeated else []
+        if alike:
+            others = [(entry.content, entry.origin) for entry in _read_entries(store, effect, alike).values()]
+            corroboration = _corroboration(matches[place], others)
+            matches[place] = msgspec.structs.replace(matches[place], corroboration=corroboration)
+    return matches
 
 
 def _state(store: Store, shelf: Shelf) -> ShelfState:
@@ -197,42 +211,38 @@ def _ranking():
     return filter, rank
 
 
-def without(sequences: Sequence[int]) -> Allowed:
-    """Return a test for entries by their sequences: whether they are not among these."""
-    import numpy as np  # which a recall has loaded; importing it first would slow down every start
-
-    left_out = np.array(sequences, np.int64)
-    return lambda numbers: ~np.isin(numbers, left_out)
-
-
-def _rank(
-    index: ShelfIndex, space: Space, effect: Recall, now: int, allowed: Allowed | None, call: Call
-) -> list[Ranked]:
+def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call) -> list[Ranked]:
     filters, ranking = _ranking()
-    prepared = ranking.prepare(index, effect.query, now=now, mode=effect.mode)
-    vector = None
-    if effect.mode != "keyword":
-        vector = ranking.embed_query(call.embedders.of(space), prepared)
-    return ranking.rank(
-        index,
-        prepared,
-        vector,
-        mode=effect.mode,
-        now=now,
-        where=filters.parse_filter(effect.filter),
-        allowed=allowed,
-        limit=effect.offset + effect.limit,
-        threshold=effect.threshold,
-        calibration=space.calibration,
-        expand=effect.expand,
-    )
+    options = {
+        "mode": effect.mode,
+        "now": now,
+        "where": filters.parse_filter(effect.filter),
+        "limit": effect.offset + effect.limit,
+        "threshold": effect.threshold,
+        "calibration": space.calibration,
+        "expand": effect.expand,
+        "min_trust": RANK_OF[effect.min_trust],
+    }
+
+    def rank(crowd: Crowd | None = None) -> list[Ranked]:
+        # One origin could make the words of others say little by repeating them.
+        once = index.has_several_origins
+        prepared = ranking.prepare(index, effect.query, now=now, mode=effect.mode, copies_once=once, crowd=crowd)
+        vector = None
+        if effect.mode != "keyword":
+            vector = ranking.embed_query(call.embedders.of(space), prepared)
+        return ranking.rank(index, prepared, vector, **options)
+
+    ranked = rank()
+    crowd = ranking.crowd_in(index, ranked, effect.offset + effect.limit)
+    return ranked if crowd is None else rank(crowd)
 
 
-def _in_order(index: ShelfIndex, effect: Recall, now: int, allowed: Allowed | None) -> list[Ranked]:
+def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
     """Return the newest entries, for an empty query."""
     filters, ranking = _ranking()
-    visible = index.visible(now, filters.parse_filter(effect.filter))
-    sequences = (visible if allowed is None else visible[allowed(visible)]).tolist()
+    where, min_trust = filters.parse_filter(effect.filter), RANK_OF[effect.min_trust]
+    sequences: list[int] = index.visible(now, where, min_trust=min_trust).tolist()
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
     newest = sequences[: -effect.offset - effect.limit - 1 : -1]
     return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in newest]
@@ -339,6 +349,10 @@ class _Candidate(NamedTuple):
     group: Group
     until: int | None
     """Since when it is outdated, in microseconds."""
+    by: int
+    """The sequence of the statement that outdates it; 0 if none does."""
+    allowed: Allowed | None
+    """Which rows of the part the recall searches; None for all."""
 
 
 def _recall_readable(
@@ -347,10 +361,52 @@ def _recall_readable(
     """Leave out what the caller may not read, before the limit counts it."""
     every = look(msgspec.structs.replace(effect, offset=0, limit=_MOST, max_bytes=None)).value.results
     readable = [match for match in every if may_read(_key_of(match))]
-    matches = readable[effect.offset : effect.offset + effect.limit]
+    if not may_read(collection_key(STATEMENTS)):
+        readable = [msgspec.structs.replace(match, superseded_by=None) for match in readable]
+    most = effect.offset + effect.limit
+    matches = readable[:most]
+    if effect.query.strip() and any(match.origin.trust != "high" or match.origin.source for match in readable):
+        rows = [(RANK_OF[one.trust], told_origin(one.origin)) for one in readable]
+        places = _within_shares(rows, [match.why for match in readable], most)
+        matches = [readable[place] for place in places]
+    matches = _corroborated_by(matches[effect.offset :], readable)
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
     return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
+
+
+def _text_of(content: Any) -> str:
+    return content if isinstance(content, str) else plain_text(content)
+
+
+def _corroborated_by(matches: list[Match], others: Sequence[Match]) -> list[Match]:
+    """Return matches with how many independent origins among others say the same."""
+    said: dict[str, set[tuple[str, str]]] = {}
+    for one in others:
+        if one.kind != "line":
+            said.setdefault(canonical_form(_text_of(one.content)), set()).update(_independent([one.origin]))
+    return [
+        msgspec.structs.replace(
+            match, corroboration=max(1, len(said.get(canonical_form(_text_of(match.content)), set())))
+        )
+        for match in matches
+    ]
+
+
+def _independent(origins: Iterable[Origin]) -> set[tuple[str, str]]:
+    """Return the independent ones among some origins: a file may be a copy of what is here."""
+    return {independent_origin(origin) for origin in origins if origin.kind != "import"}
+
+
+def _corroboration(match: Match, others: Iterable[tuple[Any, Origin]]) -> int:
+    """Return how many independent origins say what a match says, of others that say it in the same words."""
+    said = canonical_form(_text_of(match.content))
+    same = [origin for content, origin in others if canonical_form(_text_of(content)) == said]
+    return max(1, len(_independent([match.origin, *same])))
+
+
+_MOST_ALIKE = 64
+"""Memories in the same words that are read to find out who else says something."""
 
 
 def _key_of(match: Match) -> str:
@@ -372,9 +428,8 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        read: dict[int, Entry] = {}
-        candidates = _without_labels(store, effect, call, now, _candidates(store, effect, call, now, read))
-        matches = _all_matches(store, effect, candidates, now, read, ended_too=attempt == _ATTEMPTS)
+        candidates = _without_labels(store, effect, call, now, _candidates(store, effect, call, now))
+        matches = _all_matches(store, effect, candidates, now, ended_too=attempt == _ATTEMPTS)
         if len(matches) == len(candidates):
             break
     matches = _without_repeats(matches)
@@ -385,7 +440,7 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
 
 def find_items(store: Store, effect: RecallAll, call: Call) -> list[tuple[Item, Ranked]]:
     """Return the facts, lines and messages of chats that a recall finds, best first; entries are not among them."""
-    found = _candidates(store, effect, call, to_micros(call.now), {})
+    found = _candidates(store, effect, call, to_micros(call.now))
     items = [(one.part.items.get(one.ranked.sequence), one.ranked) for one in found]
     return [(item, ranked) for item, ranked in items if item is not None]
 
@@ -405,11 +460,8 @@ def _note_of(effect: RecallAll, matches: list[Match]) -> Note:
     )
 
 
-def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dict[int, Entry]) -> list[_Candidate]:
-    """Return the best rows of every index that is searched, best first, without those that are skipped.
-
-    Entries that had to be read for it are added to `read`.
-    """
+def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_Candidate]:
+    """Return the best rows of every index that is searched, best first, without those that are skipped."""
     roots = {Scope(scope.tenant, scope.subject) for scope in effect.scopes or (effect.scope,)}
     found: list[_Candidate] = []
     most = effect.offset + effect.limit
@@ -419,17 +471,17 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int, read: dic
     for root in sorted(roots, key=lambda root: root.path):
         index = _memory_index(store, root, effect, call, now)
         for part, allowed in _parts(index, effect, root):
-            if effect.min_trust != "untrusted":
-                allowed = _trusted(store, effect.min_trust, index, part, allowed)
             if index.withheld and not only_messages:
                 allowed = _except(part.outdated(index.withheld), allowed)
-            rank = functools.partial(_rank_part, part, effect, call, now, allowed, index.outdated)
-            ranked = rank(most) if effect.most_alike is None else _spread(store, effect, index, part, rank, most, read)
-            found += [_candidate(one, part, index) for one in ranked]
+            ranked = _rank_part(part, effect, call, now, allowed, index.outdated, most)
+            found += [_candidate(one, part, index, allowed) for one in ranked]
             lists += bool(ranked)
     if lists > 1:
         # Totals of different indexes cannot be compared; scores can.
         found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
+        if effect.query.strip() and any(one.part.index.origin.any() for one in found):
+            rows = [_told_origin(one) for one in found]
+            found = [found[place] for place in _within_shares(rows, [one.ranked.why for one in found], most)]
     return found[effect.offset : most]
 
 
@@ -443,64 +495,31 @@ def _except(is_withheld: Allowed, allowed: Allowed | None) -> Allowed:
     return is_allowed
 
 
-def _trusted(store: Store, minimum: Trust, index: MemoryIndex, part: Part, allowed: Allowed | None) -> Allowed:
-    """Return a test for the rows of a part by their numbers: whether they are allowed, and trusted far enough."""
-    shelves = [Shelf(group.scope, group.collection, group.namespace) for group in index.groups if group.collection]
-    below = store.read(lambda rows: [one for shelf in shelves for one in rows.live_sequences(shelf, below=minimum)])
-    items = [number for number, item in part.items.items() if not is_at_least(item.origin.trust, minimum)]
-    is_trusted = without(items)
-
-    def is_allowed(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        trusted = is_trusted(numbers) & ~part.outdated(below)(numbers)
-        return trusted if allowed is None else trusted & allowed(numbers)
-
-    return is_allowed
+def _told_origin(one: _Candidate) -> tuple[int, tuple[str, ...]]:
+    """Return the trust of a candidate, and its origin by a name that other indexes know too."""
+    ((trust, origin),) = one.part.index.told_origins([one.ranked.sequence])
+    return trust, one.part.index.origin_names()[origin]
 
 
-def _spread(
-    store: Store,
-    effect: RecallAll,
-    index: MemoryIndex,
-    part: Part,
-    rank: Callable[[int], list[Ranked]],
-    limit: int,
-    read: dict[int, Entry],
-) -> list[Ranked]:
-    """Return the best rows of a part, of each source at most `most_alike`.
+def _within_shares(rows: Sequence[tuple[int, tuple[str, ...]]], whys: Sequence[Why], most: int) -> list[int]:
+    """Return the places of the rows that the shares of origins allow, in order; see `bounded_list`."""
+    from memoranda.retrieval.influence import NEAR, bounded_list
 
-    The source of an entry is in its row and not in the index, so it is noted when the entry is first found. If there
-    are too many of one source, others are hidden behind them: then more entries are read at once.
-    """
-    looked = limit
-    while True:
-        ranked = rank(looked)
-        numbers = [one.sequence for one in ranked]
-        unknown = part.without_source(numbers)
-        if not unknown:
-            return ranked[:limit]
-        entries = _read_entries(store, effect, [part.entry_sequence(number) for number in unknown])
-        read |= entries
-        part.note_sources(index.groups, unknown, entries)
-        of_source = Counter(part.index.sources_of(numbers))
-        if all(count <= (effect.most_alike or count) for source, count in of_source.items() if source):
-            return ranked[:limit]
-        looked = min(_FURTHER * looked, part.index.rows)
+    is_match = [bool(why.matched) or why.relevance >= NEAR for why in whys]
+    return bounded_list(rows, is_match, most)
 
 
-_FURTHER = 8
-"""How many times as many rows are looked at, if too many of one source were found."""
-
-
-def _read_entries(store: Store, effect: RecallAll, sequences: list[int]) -> dict[int, Entry]:
+def _read_entries(store: Store, effect: Recall | RecallAll, sequences: list[int]) -> dict[int, Entry]:
     """Return entries by their sequences."""
     query = EntryQuery(tenant=effect.scope.tenant, sequences=sorted(sequences))
     read = store.read(lambda rows: list(rows.entries(query)), snapshot=False)
     return {entry.sequence: entry for entry in read}
 
 
-def _candidate(ranked: Ranked, part: Part, index: MemoryIndex) -> _Candidate:
+def _candidate(ranked: Ranked, part: Part, index: MemoryIndex, allowed: Allowed | None) -> _Candidate:
     number = ranked.sequence
-    return _Candidate(ranked, part, index.groups[part.group_of(number)], index.outdated.get(part.row_id(number)))
+    group, row = index.groups[part.group_of(number)], part.row_id(number)
+    return _Candidate(ranked, part, group, index.outdated.get(row), index.outdated_by.get(row, 0), allowed)
 
 
 def _memory_index(store: Store, root: Scope, effect: RecallAll, call: Call, now: int) -> MemoryIndex:
@@ -565,33 +584,41 @@ def _rank_part(
     where = filters.parse_filter(effect.filter)
     if not effect.query.strip():
         why = Why(mode=effect.mode, relevance=1.0, total=0.0)
-        numbers = part.index.visible(now, where)
+        numbers = part.index.visible(now, where, min_trust=RANK_OF[effect.min_trust])
         if allowed is not None:
             numbers = numbers[allowed(numbers)]
         newest: list[int] = numbers[::-1][:limit].tolist()
         return [ranking.Ranked(sequence=number, score=1.0, why=why) for number in newest]
     spread = effect.most_alike
-    prepared = ranking.prepare(part.index, effect.query, now=now, mode=effect.mode, copies_once=spread is not None)
-    vector, mode = None, effect.mode
-    if mode != "keyword":
-        try:
-            vector = ranking.embed_query(call.embedders.of(part.space), prepared)
-        except (EmbedderError, UsageError):
-            mode = "keyword"  # its words are found without its embedder
-    return ranking.rank(
-        part.index,
-        prepared,
-        vector,
-        mode=mode,
-        now=now,
-        where=where,
-        allowed=allowed,
-        outdated=part.outdated(outdated) if outdated else None,
-        limit=limit,
-        threshold=effect.threshold,
-        calibration=part.space.calibration,
-        most_alike=spread,
-    )
+
+    def rank(crowd: Crowd | None = None) -> list[Ranked]:
+        once = spread is not None or part.index.has_several_origins
+        prepared = ranking.prepare(part.index, effect.query, now=now, mode=effect.mode, copies_once=once, crowd=crowd)
+        vector, mode = None, effect.mode
+        if mode != "keyword":
+            try:
+                vector = ranking.embed_query(call.embedders.of(part.space), prepared)
+            except (EmbedderError, UsageError):
+                mode = "keyword"  # its words are found without its embedder
+        return ranking.rank(
+            part.index,
+            prepared,
+            vector,
+            mode=mode,
+            now=now,
+            where=where,
+            allowed=allowed,
+            outdated=part.outdated(outdated) if outdated else None,
+            limit=limit,
+            threshold=effect.threshold,
+            calibration=part.space.calibration,
+            most_alike=spread,
+            min_trust=RANK_OF[effect.min_trust],
+        )
+
+    ranked = rank()
+    crowd = ranking.crowd_in(part.index, ranked, limit)
+    return ranked if crowd is None else rank(crowd)
 
 
 def _all_matches(
@@ -599,18 +626,20 @@ def _all_matches(
     effect: RecallAll,
     candidates: Sequence[_Candidate],
     now: int,
-    read: dict[int, Entry],
     *,
     ended_too: bool,
 ) -> list[Match]:
     """Return candidates as matches, without entries that ended meanwhile unless `ended_too`."""
     sequences = [sequence for one in candidates if (sequence := one.part.entry_sequence(one.ranked.sequence))]
-    unread = [sequence for sequence in sequences if sequence not in read]
-    entries = (read | _read_entries(store, effect, unread)) if unread else read
+    entries = _read_entries(store, effect, sequences) if sequences else {}
     if entries and not ended_too:
         moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
         entries = {sequence: entry for sequence, entry in entries.items() if seen(entry, moment)}
     matches: list[Match] = []
+    numbers: dict[Part, list[int]] = {}
+    for one in candidates:
+        numbers.setdefault(one.part, []).append(one.ranked.sequence)
+    repeated = {part: part.index.repeated(of_part) for part, of_part in numbers.items()}
     for one in candidates:
         entry = entries.get(one.part.entry_sequence(one.ranked.sequence))
         item = one.part.items.get(one.ranked.sequence)
@@ -618,11 +647,29 @@ def _all_matches(
             match = _entry_match(entry, one.ranked, one.group.kind)
             if one.until is not None and match.valid_to is None:
                 match = msgspec.structs.replace(match, valid_to=from_micros(one.until))
-            matches.append(match)
         elif item is not None:
-            until = None if one.until is None else from_micros(one.until)
-            matches.append(_item_match(item, one.ranked, until))
+            match = _item_match(item, one.ranked, None if one.until is None else from_micros(one.until))
+        else:
+            continue
+        if one.by and (statement := _read_entries(store, effect, [one.by]).get(one.by)) is not None:
+            match = msgspec.structs.replace(match, superseded_by=statement.ref)
+        if one.ranked.sequence in repeated.get(one.part, ()):
+            others = _said_alike(store, effect, one)
+            match = msgspec.structs.replace(match, corroboration=_corroboration(match, others))
+        matches.append(match)
     return matches
+
+
+def _said_alike(store: Store, effect: RecallAll, one: _Candidate) -> list[tuple[Any, Origin]]:
+    """Return what else the recall searches that has the same words; lines of blocks repeat what was said elsewhere."""
+    part = one.part
+    numbers = part.index.said_alike(one.ranked.sequence, _MOST_ALIKE, one.allowed)
+    if not numbers:
+        return []
+    items = [item for number in numbers if (item := part.items.get(number)) is not None and item.group.kind != "line"]
+    sequences = [sequence for number in numbers if (sequence := part.entry_sequence(number))]
+    entries = _read_entries(store, effect, sequences).values() if sequences else ()
+    return [*((item.text, item.origin) for item in items), *((entry.content, entry.origin) for entry in entries)]
 
 
 def _without_labels(
@@ -653,7 +700,7 @@ def _without_labels(
     record_of = dict(zip(numbers, records, strict=True))
     for ranked in _rank_part(part, effect, call, now, None, {}, len(items)):
         place, one = record_of[ranked.sequence]
-        found.append((place, one._replace(ranked=ranked, part=part)))
+        found.append((place, one._replace(ranked=ranked, part=part, allowed=None)))
     # As in `_candidates`; without a query all are alike, and their order is kept.
     found.sort(key=lambda pair: (-pair[1].ranked.score, -pair[1].ranked.why.total, pair[0]))
     return [one for _, one in found]

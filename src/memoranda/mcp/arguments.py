@@ -17,6 +17,7 @@ from memoranda.chat.memory_tools import MEMORY_TOOLS
 from memoranda.model.block import BlockScope, BlockType, key_of
 from memoranda.model.entry import NOTES, Kind
 from memoranda.model.scope import SHARED
+from memoranda.model.trust import Trust
 from memoranda.wire.codec import decode_error, parse_moments
 from memoranda.wire.memory import Limit, Recall, Remember, UpdateBlock, WriteFact
 
@@ -56,6 +57,7 @@ class ReadContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     query: str = ""
     budget: Annotated[int, msgspec.Meta(ge=0)] = 1_500
+    min_trust: Trust = "untrusted"
 
 
 class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,6 +152,7 @@ _DESCRIPTIONS: dict[str, str] = {
     "filter": 'On metadata: {"account": "acme"}, or with operators {"urgency": {"$gte": 3}}.',
     "as_of": "The state at this time: ISO 8601, UTC unless it has an offset.",
     "mode": "Search by meaning and words (`hybrid`), or by one of the two.",
+    "min_trust": "Leave out what is trusted less, such as what tools wrote.",
     "expand": "Number of neighbours to return on either side of each match.",
     "prefix": "Only this key and those below: `profile` includes `profile.name`.",
     "domain": "A label to list by.",

@@ -80,7 +80,8 @@ class LocalBackend:
     def context(self, asked: arguments.ReadContext) -> Context:
         """Return what the model should know now."""
         place = self._owners.get("agent") or self._owners["user"]
-        return context_json(place.context(asked.query, budget=asked.budget, scopes=self._common))
+        told = place.context(asked.query, budget=asked.budget, scopes=self._common, min_trust=asked.min_trust)
+        return context_json(told)
 
     def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""
@@ -167,7 +168,9 @@ class RemoteBackend:
     def context(self, asked: arguments.ReadContext) -> Context:
         """Return what the model should know now."""
         scope = None if self.agent is None else Scope.of(agent=self.agent).path
-        return self._client.context(asked.query, budget=asked.budget, scopes=self._common, scope=scope)
+        return self._client.context(
+            asked.query, budget=asked.budget, scopes=self._common, min_trust=asked.min_trust, scope=scope
+        )
 
     def recall(self, asked: arguments.RecallEntries) -> Recalled:
         """Return matching entries, best first."""

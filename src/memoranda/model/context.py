@@ -10,12 +10,12 @@ import msgspec
 from memoranda.model.entry import Kind
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Origin
+from memoranda.model.trust import Origin, Trust
 
 ContextKind = Kind | Literal["core"]
-Why = Literal["budget", "duplicate", "origin", "limit", "denied"]
+Why = Literal["budget", "duplicate", "origin", "trust", "limit", "denied"]
 """Why something was left out: there was no room for it, something that says the same is included, its origin has its
-third of the context already, there are enough matches, or the caller may not read it."""
+share of the context already, it is not trusted far enough, there are enough matches, or the caller may not read it."""
 
 
 class ContextItem(Result, frozen=True, kw_only=True):
@@ -32,8 +32,17 @@ class ContextItem(Result, frozen=True, kw_only=True):
     updated_at: datetime
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    superseded_by: str | None = None
+    """The ref of what is true instead."""
+    corroboration: int = 1
+    """How many independent origins say the same."""
     origin: Origin = Origin()
     tokens: int = 0
+
+    @property
+    def trust(self) -> Trust:
+        """How far it is trusted."""
+        return self.origin.trust
 
 
 class Omitted(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from memoranda.model.clock import from_micros, parse_moment
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import Origin, Trust
+from memoranda.model.trust import TRUSTED, Origin, Trust
 
 NOTES = "notes"
 """The collection of what is remembered without naming one."""
@@ -195,6 +195,10 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     """The entry's words as `memoranda.retrieval.analysis` packed them."""
     vector: bytes
     """Its embedding: little-endian float32, of unit length."""
+    origin: Origin = TRUSTED
+    """Who wrote it; of what is fully trusted, only the source is told."""
+    conversation: str | None = None
+    """What a message without a source comes from."""
 
 
 Kind = Literal["entry", "fact", "record", "line", "message"]
@@ -225,6 +229,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The words of the query that the entry contains."""
     corrected: dict[str, str] = {}
     """Words of the query that no entry contains, and the words that were searched instead."""
+    restated: int = 0
+    """How many more memories of the same source, or of the same writer who is not fully trusted, say it in these words:
+    they corroborate nothing."""
 
 
 class Match(Result, frozen=True, kw_only=True):
@@ -256,6 +263,10 @@ class Match(Result, frozen=True, kw_only=True):
     """Since when it holds: when it was said or written, unless its metadata `valid_from` says otherwise."""
     valid_to: datetime | None = None
     """Until when it held; None for what holds now."""
+    superseded_by: str | None = None
+    """The ref of what is true instead, where that is known."""
+    corroboration: int = 1
+    """How many independent origins say the same, this one included: repetitions, copies and imports add nothing."""
     before: tuple[Entry, ...] = ()
     after: tuple[Entry, ...] = ()
 

@@ -70,6 +70,28 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         return self if is_at_least(trust, self.trust) else msgspec.structs.replace(self, trust=trust)
 
 
+TRUSTED = Origin()
+"""The origin of what is fully trusted, where it does not matter who wrote it."""
+
+
+def independent_origin(origin: Origin) -> tuple[str, str]:
+    """Return what two independent origins differ in.
+
+    A source is text that the writer chose, so it tells origins apart only for writers who are fully trusted.
+
+    >>> independent_origin(Origin("tool:web", source="a", kind="tool_external", trust="low"))
+    ('tool:web', 'tool_external')
+    """
+    return origin.actor, (origin.source or "") if origin.trust == "high" else origin.kind
+
+
+def told_origin(origin: Origin) -> tuple[str, ...]:
+    """Return what is bounded together: all of a writer or, if that is fully trusted, of a source; empty without one."""
+    if origin.trust != "high":
+        return independent_origin(origin)
+    return () if origin.source is None else (origin.source,)
+
+
 def is_at_least(trust: Trust, minimum: Trust) -> bool:
     """Return whether a trust reaches a minimum.
 

@@ -20,6 +20,7 @@ times are ranked by words and vectors alone.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -40,6 +41,7 @@ from memoranda.retrieval.index.neighbours import text_evidence
 from memoranda.retrieval.index.postings import Evidence, TermPostings, unpack_postings
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.retrieval.index.vectors import kth_bound
+from memoranda.retrieval.influence import NEAR, Crowd, Origins, bounded, crowd_of
 
 # For the vector, a stop word has the weight of a word in this share of the entries: "when" means something.
 _STOP_WORD_SHARE = 0.2
@@ -76,14 +78,23 @@ class PreparedQuery(msgspec.Struct, frozen=True):
     """The text without very frequent words, for an embedder that reads whole texts."""
     copies_once: bool = False
     """Whether texts with the same words are counted once."""
+    crowd: Crowd | None = None
+    """Whose texts do not count for how telling a word is."""
 
 
 def prepare(
-    index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid", copies_once: bool = False
+    index: ShelfIndex,
+    text: str,
+    *,
+    now: int,
+    mode: Mode = "hybrid",
+    copies_once: bool = False,
+    crowd: Crowd | None = None,
 ) -> PreparedQuery:
     """Prepare a query for an index at a time in microseconds, as far as ranking in this mode needs it.
 
-    With `copies_once`, a thousand entries with the same words make these words no more frequent than one of them does.
+    With `copies_once`, a thousand entries with the same words make these words no more frequent than one of them does;
+    with a `crowd`, what it says makes none more frequent.
     """
     with index.lock:
         index.expire(now)
@@ -101,7 +112,7 @@ def prepare(
             terms[word.stems] = term
         distinct = tuple(terms.values())
         postings = [index.find(term.stems) for term in distinct]
-        frequencies, entries = _frequencies(index, postings, copies_once=copies_once)
+        frequencies, entries = _frequencies(index, postings, copies_once, crowd)
         counted = list(zip(distinct, frequencies, strict=True))
         weight_of = {
             stems: idf(frequency, entries) * term.trust for stems, (term, frequency) in zip(terms, counted, strict=True)
@@ -112,11 +123,19 @@ def prepare(
         # A query of frequent words only is left as it is: better than an empty one.
         shortened = _without(text, frequent) if len(frequent) < len(distinct) else text
         words = tuple([word.text for word in query.words])
-        return PreparedQuery(query, distinct, corrected, words, tuple(weights), shortened, copies_once)
+        return PreparedQuery(query, distinct, corrected, words, tuple(weights), shortened, copies_once, crowd)
 
 
-def _frequencies(index: ShelfIndex, found: Sequence[TermPostings], *, copies_once: bool) -> tuple[list[int], int]:
+def _frequencies(
+    index: ShelfIndex, found: Sequence[TermPostings], copies_once: bool, crowd: Crowd | None
+) -> tuple[list[int], int]:
     """Return how many entries contain each of some terms, and how many entries there are."""
+    if crowd is not None:
+        others = crowd.others(_origins(index))
+        entries = int(np.count_nonzero(others if index.present is None else others & index.present))
+        rows = [unpack_postings(one.postings)[0] if one.evidence is None else one.evidence.rows for one in found]
+        counts = [int(np.count_nonzero(others.take(of_term))) for of_term in rows]
+        return [max(count, min(one.size, 1)) for count, one in zip(counts, found, strict=True)], max(entries, 1)
     sizes = [one.size for one in found]
     if not copies_once:
         return sizes, len(index)
@@ -223,6 +242,7 @@ def rank(
     threshold: float = 0.0,
     expand: int = 0,
     most_alike: int | None = None,
+    min_trust: int = 0,
 ) -> list[Ranked]:
     """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
@@ -230,24 +250,30 @@ def rank(
     outdated come after what is true now. Without a vector, meaning is not compared. The mode `semantic` compares
     nothing else; `keyword` returns only entries that contain a word of the query.
 
-    At most `most_alike` come from one source, as far as sources were noted, and as many of one source say the same in
-    the same words.
+    At most `most_alike` come from one source, and as many of one source say the same in the same words. What is
+    trusted less than `min_trust`, as `RANK_OF` numbers it, is left out. If the query was prepared with a crowd, no
+    origin has more than its share (`influence`).
     """
     with index.lock:
         index.expire(now)
-        eligible = _eligible(index, where, allowed)
+        eligible = _eligible(index, where, allowed, min_trust)
+        bound = prepared.crowd is not None
         if limit <= 0 or not len(index):
             return []
         if mode == "semantic":
-            order = _by_vector(index, vector, eligible, limit, calibration)
+            order = _by_vector(index, vector, eligible, limit, calibration, bound)
         else:
             old = None if outdated is None else outdated(index.sequence)
-            order = _by_parts(index, prepared, vector, eligible, old, limit, calibration, mode, threshold, most_alike)
+            order = _by_parts(
+                index, prepared, vector, eligible, old, limit, calibration, mode, threshold, most_alike, bound
+            )
         sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
         for row, why in order:
             if why.relevance < threshold:
                 continue
+            if index.has_several_origins and (restated := index.restated(row)):
+                why = msgspec.structs.replace(why, restated=restated)
             number = int(sequence[row])
             if not expand:
                 ranked.append(Ranked(sequence=number, score=why.relevance, why=why))
@@ -257,12 +283,23 @@ def rank(
         return ranked
 
 
+def crowd_in(index: ShelfIndex, ranked: Sequence[Ranked], limit: int) -> Crowd | None:
+    """Return the origins that have more than their share of an answer; None if no origin has."""
+    if not index.has_several_origins:
+        return None
+    with index.lock:
+        return crowd_of(index.told_origins([one.sequence for one in ranked]), limit)
+
+
 _Order = list[tuple[int, Why]]
 
 
-def _eligible(index: ShelfIndex, where: Filter | None, allowed: Allowed | None) -> Mask | None:
+def _eligible(index: ShelfIndex, where: Filter | None, allowed: Allowed | None, min_trust: int) -> Mask | None:
     """Return which rows may be returned, None for all."""
     eligible = index.present
+    if min_trust:
+        mask = index.trust >= min_trust
+        eligible = mask if eligible is None else mask & eligible
     if where is not None:
         mask = index.columns.mask(where)
         eligible = mask if eligible is None else mask & eligible
@@ -273,11 +310,21 @@ def _eligible(index: ShelfIndex, where: Filter | None, allowed: Allowed | None) 
 
 
 def _by_vector(
-    index: ShelfIndex, vector: Numbers | None, eligible: Mask | None, limit: int, calibration: Calibration
+    index: ShelfIndex,
+    vector: Numbers | None,
+    eligible: Mask | None,
+    limit: int,
+    calibration: Calibration,
+    bound: bool,
 ) -> _Order:
     if vector is None:
         return []
     rows, cosines = index.vectors.top(vector, limit, eligible)
+    if bound:
+        every = index.vectors.product(vector)
+        totals = every if eligible is None else np.where(eligible, every, np.float32(-np.inf))
+        rows = bounded(totals, _origins(index), lambda: every >= _cosine_of(NEAR, calibration), _best, limit)
+        cosines = every.take(rows)
     relevances = relevance(cosines.astype(np.float64), calibration)
     return [
         (row, Why(mode="semantic", relevance=near, total=cosine, parts={"dense": cosine}, cosine=cosine))
@@ -296,8 +343,9 @@ def _by_parts(
     mode: Mode,
     threshold: float,
     most_alike: int | None,
+    bound: bool,
 ) -> _Order:
-    coverage = cover(index, prepared.terms, copies_once=prepared.copies_once)
+    coverage = cover(index, prepared.terms, copies_once=prepared.copies_once, crowd=prepared.crowd)
     lexical = coverage.lexical
     parts, cosines = ([], None) if mode == "keyword" else _other_parts(index, prepared, vector)
     if outdated is not None:
@@ -323,7 +371,20 @@ def _by_parts(
         totals[relevances < threshold] = -np.inf
     if eligible is not None and not few:
         totals[~eligible] = -np.inf
-    best = _best(totals, limit) if most_alike is None else _best_of_many(index, totals, found, limit, most_alike)
+
+    def is_match() -> Mask:
+        shares_word: Mask = lexical > 0
+        return shares_word if cosines is None else shares_word | (cosines >= _cosine_of(NEAR, calibration))
+
+    if most_alike is not None:
+        best_of = functools.partial(_best_of_many, index, found, most_alike)
+    else:
+        best_of = _best
+    if bound:
+        origins = _origins(index) if found is None else _origins(index).take(found)
+        best = bounded(totals, origins, is_match, best_of, limit)
+    else:
+        best = best_of(totals, limit)
     best = best[totals.take(best) > -np.inf]
     if not len(best):
         return []
@@ -395,12 +456,15 @@ def _best(totals: Numbers, limit: int) -> Places:
     return leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
 
 
-def _best_of_many(index: ShelfIndex, totals: Numbers, rows: Places | None, limit: int, most: int) -> Places:
+def _origins(index: ShelfIndex) -> Origins:
+    return Origins(index.trust, index.origin)
+
+
+def _best_of_many(index: ShelfIndex, rows: Places | None, most: int, totals: Numbers, limit: int) -> Places:
     """Return the places of the highest totals, at most `most` of one source and `most` copies of one text.
 
     What says the same has the same words and source. A text with other words between ("is not") has the same here, so
-    several of them are returned; but a text of another source is never left out for it, nor one whose source was not
-    noted.
+    several of them are returned; but a text of another source is never left out for it.
     """
     source, likeness = index.source, index.likeness
     if rows is not None:
@@ -413,9 +477,7 @@ def _best_of_many(index: ShelfIndex, totals: Numbers, rows: Places | None, limit
         for place, origin, words in zip(
             best.tolist(), source.take(best).tolist(), likeness.take(best).tolist(), strict=True
         ):
-            if origin >= 0 and (
-                (origin and of_source[origin] == most) or (words & 1 and of_text[origin, words] == most)
-            ):
+            if (origin and of_source[origin] == most) or (words & 1 and of_text[origin, words] == most):
                 continue
             chosen.append(place)
             of_source[origin] += 1
@@ -430,7 +492,7 @@ def _best_of_many(index: ShelfIndex, totals: Numbers, rows: Places | None, limit
         enough = [origin for origin, count in of_source.items() if origin > 0 and count == most]
         left[np.isin(source, enough)] = -np.inf
         for (origin, words), count in of_text.items():
-            if words & 1 and origin >= 0 and count == most:
+            if words & 1 and count == most:
                 left[(likeness == words) & (source == origin)] = -np.inf
 
 
@@ -518,6 +580,11 @@ def relevance(cosine: Numbers, calibration: Calibration) -> Numbers:
     return 1.0 / (1.0 + np.exp(np.minimum(far, _LARGEST_EXPONENT)))
 
 
+def _cosine_of(relevance: float, calibration: Calibration) -> float:
+    """Return the cosine that has a relevance."""
+    return calibration.middle - math.log(1 / relevance - 1) / calibration.steepness
+
+
 def combine(semantic: Numbers, lexical: Numbers) -> Numbers:
     """Combine the semantic relevance of entries with their share of the query's words, both from 0 to 1.
 
@@ -576,11 +643,13 @@ class Coverage(NamedTuple):
         return own, words
 
 
-def cover(index: ShelfIndex, terms: Sequence[Term], *, copies_once: bool = False) -> Coverage:
+def cover(
+    index: ShelfIndex, terms: Sequence[Term], *, copies_once: bool = False, crowd: Crowd | None = None
+) -> Coverage:
     """Return how much of these terms the rows of an index cover."""
     found = [index.find(term.stems) for term in terms]
     sizes = [one.size for one in found]
-    frequencies, entries = _frequencies(index, found, copies_once=copies_once)
+    frequencies, entries = _frequencies(index, found, copies_once, crowd)
     weights = [idf(frequency, entries) * term.trust for frequency, term in zip(frequencies, terms, strict=True)]
     missing = sum([weight for weight, size in zip(weights, sizes, strict=True) if not size])
     used = [place for place, size in enumerate(sizes) if size]

@@ -31,7 +31,7 @@ from memoranda.model.guard import GuardRule
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Origin, Trust
+from memoranda.model.trust import Origin
 
 T = TypeVar("T")
 R = TypeVar("R", bound="PlainRow")
@@ -297,8 +297,8 @@ class Reader(Protocol):
         """Return the entries that a query asks for. Exhaust it inside the work."""
         ...
 
-    def live_sequences(self, shelf: Shelf, *, below: Trust | None = None) -> list[int]:
-        """Return the sequences of the live entries of a shelf, ascending; of those trusted less than `below`."""
+    def live_sequences(self, shelf: Shelf) -> list[int]:
+        """Return the sequences of the live entries of a shelf, in ascending order."""
         ...
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
@@ -308,8 +308,8 @@ class Reader(Protocol):
     def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
         """Return what an index needs of entries, expired ones included, by sequence.
 
-        Entries without a vector of this embedder are left out. Exhaust it inside the work. An iterator with an
-        `operator.length_hint` saves memory.
+        Entries without a vector of this embedder are left out. Rows of a shelf tell the origin of what has a source or
+        is not fully trusted. Exhaust it inside the work. An iterator with an `operator.length_hint` saves memory.
         """
         ...
 

@@ -28,7 +28,7 @@ from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Origin, Trust, is_at_least
+from memoranda.model.trust import TRUSTED, Origin
 from memoranda.model.value import decode, encode
 from memoranda.store.base import (
     ContentKey,
@@ -277,9 +277,8 @@ class _Rows:
             found.sort(key=lambda kept: kept.entry.expires_at or bound)
         return itertools.islice(map(_entry, found), query.limit)
 
-    def live_sequences(self, shelf: Shelf, *, below: Trust | None = None) -> list[int]:
-        live = [kept.entry for kept in self._matching(EntryQuery(shelf=shelf))]
-        return [entry.sequence for entry in live if below is None or not is_at_least(entry.origin.trust, below)]
+    def live_sequences(self, shelf: Shelf) -> list[int]:
+        return [kept.entry.sequence for kept in self._matching(EntryQuery(shelf=shelf))]
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         live = self._matching(EntryQuery(shelf=shelf))
@@ -288,7 +287,8 @@ class _Rows:
         }
 
     def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
-        rows = self._index_rows([kept.entry.sequence for kept in self._matching(query)], embedder)
+        sequences = [kept.entry.sequence for kept in self._matching(query)]
+        rows = self._index_rows(sequences, embedder, with_origin=query.shelf is not None)
         return itertools.islice(rows, query.limit)
 
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
@@ -511,13 +511,16 @@ class _Rows:
             and (query.without_vector_of is None or (entry.sequence, query.without_vector_of) not in self._t.vectors)
         )
 
-    def _index_rows(self, sequences: list[int], embedder: str) -> Iterator[Indexed]:
+    def _index_rows(self, sequences: list[int], embedder: str, *, with_origin: bool) -> Iterator[Indexed]:
         for sequence in sequences:
             kept, vector = self._t.entries[sequence], self._t.vectors.get((sequence, embedder))
             if vector is not None:
                 expiry = kept.entry.expires_at
                 micros = None if expiry is None else to_micros(expiry)
-                yield Indexed(sequence, kept.entry.namespace, kept.metadata, micros, kept.analysis, vector)
+                said_by = kept.entry.origin
+                is_told = with_origin and (said_by.trust != "high" or said_by.source is not None)
+                origin = said_by if is_told else TRUSTED
+                yield Indexed(sequence, kept.entry.namespace, kept.metadata, micros, kept.analysis, vector, origin)
 
     def _next_number(self) -> int:
         self._t.last_number += 1

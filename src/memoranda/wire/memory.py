@@ -36,7 +36,7 @@ from memoranda.model.lineage import Lineage as Lineage
 from memoranda.model.lineage import Validated as Validated
 from memoranda.model.probes import LeakProbes as LeakProbes
 from memoranda.model.rejection import Rejection as StoredRejection
-from memoranda.model.trust import Origin
+from memoranda.model.trust import TRUSTS, Origin, check_trust
 from memoranda.wire.codec import between, one_of
 
 
@@ -360,6 +360,8 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     as_of: datetime | None = None
     mode: Annotated[str, one_of(MODES)] = "hybrid"
     expand: Annotated[int, between(0)] = 0
+    min_trust: Annotated[str, one_of(TRUSTS)] = "untrusted"
+    """Leave out what is trusted less."""
 
     def __post_init__(self) -> None:
         """Check the numbers with the engine's own errors; it also checks their upper limits."""
@@ -367,6 +369,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         check_count("number of neighbours", self.expand, path="expand")
         check_threshold(self.threshold)
         check_mode(self.mode)
+        check_trust(self.min_trust)
 
 
 class RecallAnywhere(Recall, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -410,6 +413,8 @@ class AskContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     threshold: Annotated[float, between(0, 1)] | None = None
     core: bool = True
     """Whether core blocks are shown."""
+    min_trust: Annotated[str, one_of(TRUSTS)] = "untrusted"
+    """Leave out what is trusted less."""
 
     def __post_init__(self) -> None:
         """Check the numbers with the engine's own errors."""
@@ -417,6 +422,7 @@ class AskContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         check_count("limit", self.limit, path="limit")
         if self.threshold is not None:
             check_threshold(self.threshold)
+        check_trust(self.min_trust)
 
 
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,6 +437,10 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    superseded_by: str | None = None
+    """The ref of what is true instead."""
+    corroboration: int = 1
+    """Number of independent origins that say the same."""
     origin: Origin = Origin()
     tokens: int = 0
 
@@ -489,6 +499,10 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     valid_from: datetime
     valid_to: datetime | None = None
+    superseded_by: str | None = None
+    """The ref of what is true instead, where that is known."""
+    corroboration: int = 1
+    """Number of independent origins that say the same: repetitions, copies and imports add nothing."""
     before: list[Entry] = []
     after: list[Entry] = []
 
@@ -684,6 +698,8 @@ def _match_json(match: FoundMatch) -> Match:
         expires_at=match.expires_at,
         valid_from=match.valid_from,
         valid_to=match.valid_to,
+        superseded_by=match.superseded_by,
+        corroboration=match.corroboration,
         before=[entry_json(entry) for entry in match.before],
         after=[entry_json(entry) for entry in match.after],
     )

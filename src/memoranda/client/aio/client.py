@@ -55,7 +55,7 @@ from memoranda.client.sse import ServerEvent
 from memoranda.errors import Unavailable
 from memoranda.model.entry import Kind
 from memoranda.model.text import quote
-from memoranda.model.trust import OriginKind
+from memoranda.model.trust import OriginKind, Trust, check_trust
 from memoranda.wire.admin import Ended, Health, Imported, Receipt, Swept
 from memoranda.wire.chat import (
     Answer,
@@ -228,12 +228,13 @@ class AsyncClient(AsyncCalls):
         limit: int = 12,
         threshold: float | None = None,
         core: bool = True,
+        min_trust: Trust = "untrusted",
         scope: str | None = None,
     ) -> Context:
         """Return what an agent should be told now: core blocks, records, and what answers the query, as text.
 
         The text never takes more tokens than the budget; `left_out` says what was left out, and why. With
-        `scope="agent:emails"` it is for that agent.
+        `scope="agent:emails"` it is for that agent. `min_trust` leaves out what is trusted less.
         """
         named = {"definitions": list(definitions), "scopes": list(scopes)}
         narrowing = without_none(
@@ -241,6 +242,8 @@ class AsyncClient(AsyncCalls):
             collections=None if collections is None else list(collections),
             threshold=threshold,
         )
+        if min_trust != "untrusted":
+            narrowing["min_trust"] = check_trust(min_trust)
         sent = body(query=query, budget=budget, limit=limit, core=core, **named, **narrowing)
         asked = parameters(scope=scope)
         return await self._call(Context, "POST", "memory", "context", query=asked, body=sent, repeatable=True)

@@ -32,6 +32,7 @@ from memoranda.model.definition import Mode, OnStale
 from memoranda.model.entry import NOTES, Kind, check_kinds
 from memoranda.model.entry import Mode as SearchMode
 from memoranda.model.text import quote
+from memoranda.model.trust import Trust, check_trust
 from memoranda.wire.memory import (
     AllRemembered,
     Block,
@@ -626,12 +627,13 @@ class CollectionCalls(Calls):
         as_of: datetime | str | None = None,
         mode: SearchMode = "hybrid",
         expand: int = 0,
+        min_trust: Trust = "untrusted",
         scope: str | None = None,
     ) -> Recalled:
         """Return what matches a query, best first, each with a score from 0 to 1 and an explanation.
 
         Without a `collection` everything that the scope sees is searched; `kinds`, `collections` and `scopes` narrow
-        that.
+        that. `min_trust` leaves out what is trusted less.
         """
         asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
         named = {"kinds": kinds and check_kinds(kinds), "collections": collections, "scopes": scopes}
@@ -642,6 +644,8 @@ class CollectionCalls(Calls):
         else:
             asked |= without_none(collection=collection, **narrowing)
         asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
+        if min_trust != "untrusted":
+            asked["min_trust"] = check_trust(min_trust)
         results: builtins.list[Match] = []
         after: str | None = None
         while True:

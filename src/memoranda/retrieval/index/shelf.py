@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from memoranda.errors import Corrupt
 from memoranda.model.entry import Indexed
+from memoranda.model.trust import RANK_OF, TRUSTED, told_origin
 from memoranda.retrieval.analysis.analyser import Analysis, unpack, unpack_all
 from memoranda.retrieval.filter import Filter
 from memoranda.retrieval.index.columns import Columns, Fields, GrowingArray
@@ -28,9 +29,6 @@ from memoranda.retrieval.index.postings import Postings, TermPostings, unpack_po
 from memoranda.retrieval.index.vectors import PrunedTable
 
 Rows = NDArray[np.intp]
-
-NO_SOURCE = -1
-"""In place of a source that was not noted."""
 
 _NEVER = np.iinfo(np.int64).max
 # Removed rows are dropped once there are this many, and more than the rows that are left.
@@ -45,6 +43,8 @@ _PORTION = 1_024
 _BYTES_OF_AN_OBJECT, _BYTES_OF_A_LIKENESS = 48, 92
 # Texts with fewer words ("thanks a lot") are said again without being copies.
 _SHORTEST_COPY = 4
+# The last bits of a likeness and of a wording.
+_SAYS_THE_SAME, _IS_EXACT = 1, 2
 # How many other words there are for each number, if texts that differ in their numbers alone say the same.
 _WORDS_PER_NUMBER = 6
 _DIGIT = re.compile(r"\d")
@@ -69,9 +69,14 @@ class ShelfIndex:
         self._names = GrowingArray(np.int32)
         self._sources: dict[str | None, int] = {None: 0}
         self._source = GrowingArray(np.int32)
+        self._origins: dict[tuple[str, ...], int] = {(): 0}
+        self._origin = GrowingArray(np.int32)
+        self._trust = GrowingArray(np.int8)
+        self._seen_origins: set[int] = set()
         self._likeness = GrowingArray(np.int64)
+        self._wording = GrowingArray(np.int64)
         self._rows_alike: dict[int, int] = {}
-        """How many rows have the same words, by their likeness."""
+        """How many rows have the same words, by their likeness and, with the numbers among them, by their wording."""
         self._copies = GrowingArray(np.bool_)
         """Whether an earlier row has the same words."""
         self._columns = Columns()
@@ -164,13 +169,12 @@ class ShelfIndex:
                 left = self._expires.rows[self._present.rows]
                 self._next_expiry = int(left.min()) if len(left) else _NEVER
 
-    def visible(self, now: int, where: Filter | None = None) -> NDArray[np.int64]:
-        """Return the sequence numbers of unexpired entries that match a filter, in ascending order."""
+    def visible(self, now: int, where: Filter | None = None, *, min_trust: int = 0) -> NDArray[np.int64]:
+        """Return the sequence numbers of unexpired entries that match a filter and are trusted, in ascending order."""
         with self.lock:
             self.expire(now)
-            return self._sequence.rows[
-                self._present.rows if where is None else self._present.rows & self.columns.mask(where)
-            ]
+            seen = self._present.rows if where is None else self._present.rows & self.columns.mask(where)
+            return self._sequence.rows[seen if not min_trust else seen & (self.trust >= min_trust)]
 
     # read by rankings, by row
 
@@ -214,23 +218,75 @@ class ShelfIndex:
 
     @property
     def source(self) -> NDArray[np.int32]:
-        """The number of the source that each row came from: 0 for none, NO_SOURCE if it was not noted."""
+        """The number of the source, or else the conversation, that each row came from; 0 for none."""
         return self._source.rows
 
-    def note_sources(self, sequences: Iterable[int], sources: Iterable[str | None]) -> None:
-        """Note where entries came from, by sequence number; those that are not here are ignored."""
-        with self.lock:
-            numbers = [self._sources.setdefault(source, len(self._sources)) for source in sources]
-            places, found = self._places(np.fromiter(sequences, np.int64))
-            self._source.rows[places] = np.array(numbers, np.int32)[found]
+    @property
+    def trust(self) -> NDArray[np.int8]:
+        """How far each row is trusted, as `RANK_OF` numbers it."""
+        return self._trust.rows
 
-    def sources_of(self, sequences: Iterable[int]) -> list[int]:
-        """Return the number of the source of each of these entries; 0 for one that is not here."""
+    @property
+    def origin(self) -> NDArray[np.int32]:
+        """The number of the origin of each row: its writer or, where that is fully trusted, its source; 0 for none."""
+        return self._origin.rows
+
+    @property
+    def has_several_origins(self) -> bool:
+        """Whether rows of more than one origin were ever added; one alone is not bounded."""
+        return len(self._seen_origins) > 1
+
+    def restated(self, row: int) -> int:
+        """Return how many other rows of the same origin have the same words; 0 for what has no origin."""
+        words, origin = int(self.likeness[row]), int(self.origin[row])
+        if not origin or not words & _SAYS_THE_SAME or self._rows_alike.get(words, 0) < 2:
+            return 0
+        alike = (self.likeness == words) & (self.origin == origin) & self._present.rows
+        return int(np.count_nonzero(alike)) - 1
+
+    def told_origins(self, sequences: Iterable[int]) -> list[tuple[int, int]]:
+        """Return the trust and the origin of entries by their sequence numbers."""
         with self.lock:
-            places, found = self._places(np.fromiter(sequences, np.int64))
-            numbers = np.zeros(len(found), np.int32)
-            numbers[found] = self._source.rows[places]
-            return numbers.tolist()
+            places, _ = self._places(np.fromiter(sequences, np.int64))
+            return list(zip(self.trust[places].tolist(), self.origin[places].tolist(), strict=True))
+
+    def origin_names(self) -> list[tuple[str, ...]]:
+        """Return the origins by their numbers."""
+        with self.lock:
+            return list(self._origins)
+
+    def repeated(self, sequences: Iterable[int]) -> set[int]:
+        """Return those of these entries whose words another entry may have too."""
+        with self.lock:
+            places, _ = self._places(np.fromiter(sequences, np.int64))
+            held, counted = self._sequence.rows, self._rows_alike
+            wordings = self._wording.rows.take(places).tolist()
+            return {
+                int(held[place])
+                for place, wording in zip(places.tolist(), wordings, strict=True)
+                if counted.get(wording, 0) > 1
+            }
+
+    def said_alike(
+        self, sequence: int, most: int, allowed: Callable[[NDArray[np.int64]], NDArray[np.bool_]] | None = None
+    ) -> list[int]:
+        """Return the sequence numbers of other entries with the words of one, those of different origins first."""
+        with self.lock:
+            places, _ = self._places(np.array([sequence], np.int64))
+            wording = self._wording.rows
+            if not len(places):
+                return []
+            alike = np.flatnonzero((wording == wording[places[0]]) & self._present.rows)
+            alike = alike[alike != places[0]]
+            if allowed is not None:
+                alike = alike[allowed(self._sequence.rows[alike])]
+            if len(alike) > most:
+                origin = self.origin[alike]
+                is_first = np.zeros(len(alike), np.bool_)
+                is_first[np.unique(origin, return_index=True)[1]] = True
+                # Of fully trusted writers without a source the index does not know who is who.
+                alike = alike[np.lexsort((origin != 0, ~is_first))][:most]
+            return self._sequence.rows[alike].tolist()
 
     @property
     def likeness(self) -> NDArray[np.int64]:
@@ -300,7 +356,10 @@ class ShelfIndex:
             self._names,
             self._language_of,
             self._source,
+            self._origin,
+            self._trust,
             self._likeness,
+            self._wording,
             self._copies,
         )
 
@@ -329,7 +388,7 @@ class ShelfIndex:
         self._features.extend([text.features for text in texts])
         self._names.extend([text.names for text in texts])
         self._add_languages(languages)
-        self._source.extend(np.full(len(new), NO_SOURCE))
+        self._add_origins(new)
         self._add_likeness(texts)
         self._count += len(new)
         self._newest = new[-1].sequence
@@ -354,25 +413,42 @@ class ShelfIndex:
             self._language_counts[number] += rows
         self._language_of.extend(list(map(self._languages.__getitem__, languages)))
 
+    def _add_origins(self, new: list[Indexed]) -> None:
+        if all(row.origin is TRUSTED and row.conversation is None for row in new):
+            self._source.extend(np.zeros(len(new), np.int32))
+            self._origin.extend(np.zeros(len(new), np.int32))
+            self._trust.extend(np.full(len(new), RANK_OF["high"], np.int8))
+            self._seen_origins.add(0)
+            return
+        sources, numbers = self._sources, self._origins
+        told = [numbers.setdefault(told_origin(row.origin), len(numbers)) for row in new]
+        self._source.extend([sources.setdefault(row.origin.source or row.conversation, len(sources)) for row in new])
+        self._origin.extend(told)
+        self._trust.extend([RANK_OF[row.origin.trust] for row in new])
+        self._seen_origins.update(told)
+
     def _add_likeness(self, texts: list[Analysis]) -> None:
-        likeness = list(map(_likeness, texts))
+        likeness, wordings = zip(*map(_likeness, texts), strict=True)
         self._likeness.extend(likeness)
+        self._wording.extend(wordings)
         copies: list[bool] = []
-        for words in likeness:
-            alike = self._rows_alike.get(words, 0) if words else 0
-            copies.append(alike > 0)
-            if words:
-                self._rows_alike[words] = alike + 1
+        alike = self._rows_alike
+        for words, wording in zip(likeness, wordings, strict=True):
+            copies.append(words in alike)
+            for number in {words, wording}:
+                if number:
+                    alike[number] = alike.get(number, 0) + 1
         self._copies.extend(copies)
 
     def _drop_likeness(self, rows: Rows) -> None:
         """Count rows that were removed no longer; another row takes the place of one that had copies."""
         likeness, copies = self.likeness, self._copies.rows
-        for words in likeness[rows].tolist():
-            if words:
-                self._rows_alike[words] -= 1
-                if not self._rows_alike[words]:
-                    del self._rows_alike[words]
+        for numbers in zip(likeness[rows].tolist(), self._wording.rows[rows].tolist(), strict=True):
+            for number in set(numbers):
+                if number:
+                    self._rows_alike[number] -= 1
+                    if not self._rows_alike[number]:
+                        del self._rows_alike[number]
         for words in set[int](likeness[rows[~copies[rows]]].tolist()) & self._rows_alike.keys():
             copies[np.argmax((likeness == words) & self._present.rows)] = False
 
@@ -413,15 +489,23 @@ class ShelfIndex:
             column.keep(rows)
 
 
-def _likeness(text: Analysis) -> int:
-    """Return the number that a text has in common with those of the same words, as `ShelfIndex.likeness` says."""
-    words, numbers = text.terms.split(" "), 0
-    if _DIGIT.search(text.terms):
-        numbers = sum([word.isalnum() and not word.isalpha() for word in words])
-        words = [word for word in words if not _DIGIT.search(word)]
+def _likeness(text: Analysis) -> tuple[int, int]:
+    """Return the likeness of a text, as `ShelfIndex.likeness` says, and the number for its words with their numbers.
+
+    These are the same if there are no numbers, so that most texts are counted once.
+    """
+    words = text.terms.split(" ")
+    wording = hash(frozenset(words)) & ~(_SAYS_THE_SAME | _IS_EXACT) | _IS_EXACT
+    if not _DIGIT.search(text.terms):
+        if len(words) < _SHORTEST_COPY:
+            return 0, wording
+        return wording | _SAYS_THE_SAME, wording | _SAYS_THE_SAME
+    numbers = sum([word.isalnum() and not word.isalpha() for word in words])
+    words = [word for word in words if not _DIGIT.search(word)]
     if len(words) < _SHORTEST_COPY:
-        return 0
-    return hash(frozenset(words)) & ~1 | (numbers * _WORDS_PER_NUMBER <= len(words))
+        return 0, wording
+    likeness = hash(frozenset(words)) & ~(_SAYS_THE_SAME | _IS_EXACT) | _IS_EXACT
+    return likeness | (numbers * _WORDS_PER_NUMBER <= len(words)), wording
 
 
 def _words_of(new: list[Indexed]) -> list[Analysis]:

@@ -13,6 +13,7 @@ from memoranda.errors import InvalidFilter, NotFound
 from memoranda.model.entry import check_mode
 from memoranda.model.ref import Ref
 from memoranda.model.text import quote
+from memoranda.model.trust import check_trust
 from memoranda.server.chat_agents import find_model
 from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
 from memoranda.server.requests import PAGE, After, Name, PageLimit, ScopeName, StrictRequest, caller_memory
@@ -214,6 +215,7 @@ def _recall(
         as_of=data.as_of,
         mode=check_mode(data.mode),
         expand=data.expand,
+        min_trust=check_trust(data.min_trust),
         offset=seen,
         max_bytes=most,
         **places,

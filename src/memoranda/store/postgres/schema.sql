@@ -300,6 +300,11 @@ CREATE INDEX entries_by_id ON memoranda.entries (tenant COLLATE "POSIX", id) WHE
 
 CREATE INDEX entries_by_expiry ON memoranda.entries (tenant COLLATE "POSIX", expires_at) WHERE expires_at IS NOT NULL;
 
+-- What an index is told of origins: most entries are fully trusted and have no source.
+CREATE INDEX entries_by_origin ON memoranda.entries (tenant COLLATE "POSIX", shelf, sequence)
+INCLUDE (actor, door, source, kind, trust)
+WHERE trust < 3 OR source IS NOT NULL;
+
 -- The embedders whose vectors a collection keeps, each in a slot.
 CREATE TABLE memoranda.spaces (
     tenant TEXT COLLATE "C" NOT NULL,

@@ -17,7 +17,7 @@ from memoranda.errors import LimitExceeded
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.scope import Scope
-from memoranda.model.trust import RANK_OF, Origin, Trust
+from memoranda.model.trust import RANK_OF, TRUSTED, Origin
 from memoranda.model.value import decode
 from memoranda.store.base import EntryQuery, PlainRow
 from memoranda.store.sql.rows import (
@@ -158,13 +158,9 @@ class EntryRows(Rows):
             return iter(sorted(self._entries_of(tenant, found), key=_sequence))
         return self._entries_of(tenant, found)
 
-    def live_sequences(self, shelf: Shelf, *, below: Trust | None = None) -> list[int]:
-        """Return the sequences of the live entries of a shelf, or of those trusted less."""
-        if below is None:
-            found = self._on_shelf("list_live", shelf, 0)
-        else:
-            found = self._on_shelf("list_less_trusted", shelf, RANK_OF[below])
-        return sorted(sequence for (sequence,) in found)
+    def live_sequences(self, shelf: Shelf) -> list[int]:
+        """Return the sequences of the live entries of a shelf."""
+        return sorted(sequence for (sequence,) in self._on_shelf("list_live", shelf, 0))
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         """Return those of these keys and digests that live entries have."""
@@ -321,13 +317,21 @@ class EntryRows(Rows):
                 sequence=sequence,
             )
 
-    def _index_rows_of(self, namespace: str, rows: Iterable[Row], size: int | None) -> Iterator[Indexed]:
+    def _index_rows_of(
+        self, namespace: str, rows: Iterable[Row], size: int | None, origins: dict[int, Origin]
+    ) -> Iterator[Indexed]:
         """Yield what an index needs; `size` is the length of a vector in bytes, None if it is not known."""
         for sequence, metadata, expires_at, analysis, vector in rows:
             if len(vector) != size and (size is not None or len(vector) % 4):
                 why = ValueError(f"it has {len(vector)} bytes")
                 raise self._corrupt(f"the vector of entry {sequence}", why, sequence=sequence)
-            yield Indexed(sequence, namespace, metadata, expires_at, analysis, vector)
+            origin = origins.get(sequence, TRUSTED) if origins else TRUSTED
+            yield Indexed(sequence, namespace, metadata, expires_at, analysis, vector, origin)
+
+    def _told_origins(self, tenant: str, number: int, after: int) -> dict[int, Origin]:
+        """Return the origins on a shelf that have a source or are not fully trusted, by the sequences of entries."""
+        found = self._all("list_told_origins", tenant, number, after)
+        return {sequence: origin_of(*columns) for sequence, *columns in found}
 
     # helpers
 
@@ -392,10 +396,11 @@ class EntryRows(Rows):
         tenant, size = shelf.scope.tenant, self._vector_size(shelf, embedder)
         slot = self._value("get_slot", tenant, shelf.collection, embedder)
         for number, _ in self._numbers(shelf) if slot is not None else ():
+            origins = self._told_origins(tenant, number, after)
             while True:
                 self._check_work(work)
                 page = self._all("page_indexed", tenant, number, after, slot, LONG_PAGE)
-                yield from self._index_rows_of(namespace, page, size)
+                yield from self._index_rows_of(namespace, page, size, origins)
                 if len(page) < LONG_PAGE:
                     break
                 after = page[-1][0]
@@ -407,13 +412,17 @@ class EntryRows(Rows):
         tenant, size = shelf.scope.tenant, self._vector_size(shelf, embedder)
         slot = self._value("get_slot", tenant, shelf.collection, embedder)
         places.sort()
+        after = places[0][0] - 1 if places else 0
+        origins: dict[int, Origin] = {}
+        for number, _ in self._numbers(shelf):
+            origins |= self._told_origins(tenant, number, after)
         for page in _pages(places, LONG_PAGE) if slot is not None else ():
             self._check_work(work)
             found = self._all("list_indexed", tenant, self._array([sequence for sequence, _ in page]), slot)
             rows = {row[0]: row for row in found}
             for sequence, namespace in page:
                 if sequence in rows:
-                    yield from self._index_rows_of(namespace, [rows[sequence]], size)
+                    yield from self._index_rows_of(namespace, [rows[sequence]], size, origins)
 
     def _look_up_entries(self, tenant: str, sequences: list[int], work: int) -> Iterator[Entry]:
         begin, size = 0, FIRST_PAGE

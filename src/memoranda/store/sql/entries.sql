@@ -129,9 +129,10 @@ SELECT count(*) FROM memoranda.entries WHERE {on_shelf} AND ended_at IS NULL AND
 -- The live entries of one shelf.
 SELECT sequence FROM memoranda.entries WHERE {on_shelf} AND ended_at IS NULL AND sequence > :after ORDER BY sequence;
 
--- name: list_less_trusted(tenant, shelf, trust)
--- The live entries of one shelf that are trusted less.
-SELECT sequence FROM memoranda.entries WHERE {on_shelf} AND ended_at IS NULL AND trust < :trust;
+-- name: list_told_origins(tenant, shelf, after)
+-- Where the entries of one shelf come from, live or ended, if they have a source or are not fully trusted.
+SELECT sequence, actor, door, source, kind, trust FROM memoranda.entries
+WHERE {on_shelf} AND sequence > :after AND (trust < 3 OR source IS NOT NULL);
 
 -- name: list_live_below(tenant, low, high) [sqlite]
 -- The live entries in a range of scopes.

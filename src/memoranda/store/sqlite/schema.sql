@@ -270,6 +270,10 @@ CREATE INDEX entries_by_id ON entries (id);
 
 CREATE INDEX entries_by_expiry ON entries (expires_at) WHERE expires_at IS NOT NULL;
 
+-- What an index is told of origins: most entries are fully trusted and have no source.
+CREATE INDEX entries_by_origin ON entries (shelf, sequence, actor, door, source, kind, trust)
+WHERE trust < 3 OR source IS NOT NULL;
+
 -- The embedders whose vectors a collection keeps, each in a slot.
 CREATE TABLE spaces (
     tenant TEXT NOT NULL,

@@ -22,6 +22,7 @@ from memoranda.testing.conformance.facts import (
 )
 from memoranda.testing.conformance.forgetting import DescriptionPromises, LeakProbePromises
 from memoranda.testing.conformance.guard import GuardPolicyPromises, GuardPromises, QuarantinePromises
+from memoranda.testing.conformance.influence import InfluencePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
 from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
 from memoranda.testing.conformance.lineage import (
@@ -93,6 +94,7 @@ class StoreConformance(
     ContainmentPromises,
     EpochPromises,
     ConfirmationPromises,
+    InfluencePromises,
     ConformanceBase,
 ):
     """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

@@ -248,3 +248,8 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- What an index is told of origins: most entries are fully trusted and have no source.
+CREATE INDEX entries_by_origin ON memoranda.entries (tenant COLLATE "POSIX", shelf, sequence)
+INCLUDE (actor, door, source, kind, trust)
+WHERE trust < 3 OR source IS NOT NULL;

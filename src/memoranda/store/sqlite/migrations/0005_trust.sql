@@ -116,3 +116,7 @@ INSERT INTO epochs SELECT tenant, '*', epoch FROM tenants WHERE epoch > 0;
 
 -- Under which rules an effect was asked for, so that it can be decided again.
 ALTER TABLE approvals ADD COLUMN rules BLOB NOT NULL DEFAULT x'7B7D';
+
+-- What an index is told of origins: most entries are fully trusted and have no source.
+CREATE INDEX entries_by_origin ON entries (shelf, sequence, actor, door, source, kind, trust)
+WHERE trust < 3 OR source IS NOT NULL;
