@@ -34,14 +34,6 @@ from memoranda.testing.governance.requirements import add
 from memoranda.testing.governance.scorecard import markdown_table
 
 SCENARIOS = sorted(number for number, one in REQUIREMENTS.items() if one.scenario is not None)
-OPEN = {
-    **dict.fromkeys((5, 42, 46, 47, 55), "lineage"),
-    **dict.fromkeys((9, 10, 11, 12, 13), "rejections"),
-    **dict.fromkeys((16, 17, 21, 23, 29, 31), "forgetting"),
-    **dict.fromkeys((35, 37, 40), "epochs, confirmation and rollbacks"),
-    **dict.fromkeys((48, 54), "bounded influence"),
-}
-"""What Memoranda does not meet yet, and what it waits for."""
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +44,7 @@ def floors() -> list[Scorecard]:
 @pytest.mark.parametrize("number", SCENARIOS)
 def test_memoranda_meets_each_requirement(number: int) -> None:
     outcome = run(REQUIREMENTS[number], MemorandaSystem)
-    if number in OPEN:
-        assert not outcome.holds, f"g{number} is met now: take it out of OPEN"
-    else:
-        assert outcome.holds, outcome.why
+    assert outcome.holds, outcome.why
 
 
 def test_g44_every_number_has_a_scenario_or_is_shown_by_tests() -> None:

@@ -18,24 +18,12 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.testing.governance import AppendStore, CarelessStore, MemorandaSystem, NullStore
 
 EPISODES = {episode.pattern: episode for episode in aoep.load()}
-OPEN = {
-    "epoch drift",
-    "summary residue",
-    "stale permission after restart",
-    "rollback",
-    "untrusted tool output",
-    "approval gate",
-}
-"""Patterns that Memoranda does not hold against yet."""
 
 
 @pytest.mark.parametrize("pattern", EPISODES)
 def test_memoranda_holds_against_each_pattern(pattern: str) -> None:
     result = aoep.play(EPISODES[pattern], MemorandaSystem)
-    if pattern in OPEN:
-        assert result.held != result.total, f"{pattern} holds now: take it out of OPEN"
-    else:
-        assert (result.held, result.why) == (result.total, ())
+    assert (result.held, result.why) == (result.total, ())
 
 
 def test_g44_every_probe_and_part_is_used_by_an_episode() -> None:

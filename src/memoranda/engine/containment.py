@@ -19,6 +19,7 @@ from memoranda.engine.lineage import Node, current_target, descendants, newest_e
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
 from memoranda.model.block import lines_of
+from memoranda.model.clock import EPOCH
 from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.event import Event, Note
 from memoranda.model.fact import Revision
@@ -231,7 +232,7 @@ def _nodes_of_run(rows: Reader, tenant: str, run: str) -> Iterator[Node]:
     """Yield what the steps of a run wrote, as they say."""
     scope = Scope.of(tenant=tenant, run=run)
     record = rows.fact(scope, RUN_RECORD)
-    begun = datetime.min if record is None else record.created_at
+    begun = EPOCH if record is None else record.created_at
     for fact in rows.facts(FactQuery(scope, below=True)):
         if fact.key.startswith(f"{STEPS}."):
             for step in fact.value:

@@ -28,13 +28,14 @@ from memoranda.engine.entries import (
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.lineage import Node, current_target, descendants, nodes_of
-from memoranda.engine.refs import Lines, Target, demand_of, find_target, sides_of
+from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, sides_of
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
+from memoranda.engine.undo import store_again
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Demand, Side, WriteEffect
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry, Forgotten, Shelf
+from memoranda.model.entry import CONVERSATIONS, RETRACTED, STATEMENTS, Entry, Forgotten, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.identifier import Identifier
@@ -152,8 +153,31 @@ def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: in
     call = msgspec.structs.replace(call, authority="high")  # what it ends was compared with it above
     notes = [note for target in meant.targets for note in end_target(rows, target, call, meant.kept)]
     notes += _follow(rows, effect.scope.tenant, followers, call)
+    notes += _retract_messages(rows, [target for target in meant.targets if isinstance(target, Entry)], call)
     undo = undo_token(rows, effect.scope.tenant, len(notes), notes_before)
     return Outcome(msgspec.structs.replace(counted, undo=undo), tuple(notes))
+
+
+def _retract_messages(rows: Transaction, ended: Sequence[Entry], call: Call) -> list[Note]:
+    """Mark the messages that state what was forgotten, so that they come after what is true; return the notes."""
+    notes: list[Note] = []
+    marked: set[str] = set()
+    for statement in ended:
+        if statement.collection != STATEMENTS:
+            continue
+        whole = find_entry(rows, statement.scope, statement.id)  # of many, the contents were not kept
+        for ref in () if whole is None else _sources_of(whole):
+            message = find_entry(rows, statement.scope, ref.removeprefix("entry:"))
+            if message is None or message.collection != CONVERSATIONS or not message.is_current_at(call.now):
+                continue
+            if ref in marked or RETRACTED in message.metadata:
+                continue
+            marked.add(ref)
+            ended_at = max(call.now, message.created_at)
+            metadata = {**message.metadata, RETRACTED: ended_at.isoformat()}
+            again = msgspec.structs.replace(message, metadata=metadata, ended_at=ended_at)
+            notes += [end_entry(rows, message, call.now, replaced=True), store_again(rows, again, call)]
+    return notes
 
 
 def end_derived(rows: Transaction, tenant: str, targets: Sequence[Target], call: Call) -> list[Note]:

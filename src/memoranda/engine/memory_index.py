@@ -20,10 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.engine.embedding import EmbedderBook, word_packer
+from memoranda.errors import UsageError
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import Definition, plain_text
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Indexed, Kind, Shelf, ShelfState, Space
+from memoranda.model.entry import (
+    CONVERSATIONS,
+    RETRACTED,
+    STATEMENTS,
+    Collection,
+    Indexed,
+    Kind,
+    Shelf,
+    ShelfState,
+    Space,
+)
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.names import CHAT_RECORD, THREAD_MESSAGES, is_block, is_internal
@@ -99,8 +110,9 @@ class Changes(msgspec.Struct):
     new: list[tuple[Shelf, Space, list[Indexed]]] = []
     gone: list[tuple[Shelf, NDArray[np.int64] | None]] = []
     """Shelves with the sequences that are left; None for a shelf that is gone as a whole."""
-    outdates: dict[int, tuple[tuple[int, ...], int]] = {}
-    """By the sequences of new statements: the messages that each of them outdates, and since when."""
+    outdates: dict[Shelf, dict[int, tuple[tuple[int, ...], int]]] = {}
+    """By the sequences of new statements: the messages that each of them outdates, and since when; a message that was
+    retracted outdates itself."""
     facts: dict[_Place, tuple[int, list[Item]]] = {}
     """The version and the items of each fact that changed; no items for one that is gone."""
     only: bool = False
@@ -247,7 +259,7 @@ class MemoryIndex:
         self._numbers: dict[Group, int] = {}
         self._states: dict[Shelf, ShelfState] = {}
         self._embedders: dict[Shelf, str] = {}
-        self._outdates: dict[int, tuple[tuple[int, ...], int]] = {}
+        self._outdates: dict[Shelf, dict[int, tuple[tuple[int, ...], int]]] = {}
         self.outdated: dict[int, int] = {}
         """Messages that state what is no longer true, by the ids of their rows, and since when that is so."""
         self.withheld: frozenset[int] = frozenset()
@@ -304,13 +316,16 @@ class MemoryIndex:
                 part.remove((numbers if left is None else numbers[~np.isin(sequences, left)]).tolist())
             if left is None:
                 self._embedders.pop(shelf, None)
-            if shelf.collection == STATEMENTS:
+            if shelf in self._outdates:
                 live = set[int]() if left is None else set[int](left.tolist())
-                self._outdates = {number: of for number, of in self._outdates.items() if number in live}
-        self._outdates |= changes.outdates
+                still = {number: of for number, of in self._outdates[shelf].items() if number in live}
+                self._outdates[shelf] = still
+        for shelf, new in changes.outdates.items():
+            self._outdates[shelf] = self._outdates.get(shelf, {}) | new
         if changes.outdates or changes.gone:
-            self.outdated = {one: at for messages, at in self._outdates.values() for one in messages}
-            self.outdated_by = {one: number for number, (messages, _) in self._outdates.items() for one in messages}
+            known = [(number, *of) for on_shelf in self._outdates.values() for number, of in on_shelf.items()]
+            self.outdated = {one: at for _, messages, at in known for one in messages}
+            self.outdated_by = {one: number for number, messages, _ in known for one in messages if one != number}
         for shelf, space, new in changes.new:
             self._embedders[shelf] = space.embedder
             if new:
@@ -355,8 +370,8 @@ class MemoryIndex:
                 changes.gone.append((shelf, left))
             new = list(rows.index_rows(EntryQuery(shelf=shelf, after=seen.newest), space.embedder))
             changes.new.append((shelf, space, new))
-            if shelf.collection == STATEMENTS:
-                changes.outdates |= _outdates(rows, shelf.scope.tenant, new)
+            if outdates := _outdates(rows, shelf, new):
+                changes.outdates[shelf] = outdates
         return True
 
     def _lacks(self, shelf: Shelf, sequences: NDArray[np.int64]) -> bool:
@@ -513,8 +528,8 @@ def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:
         if collection is not None:
             new = list(rows.index_rows(EntryQuery(shelf=shelf, active_at=at), collection.space.embedder))
             changes.new.append((shelf, collection.space, new))
-            if shelf.collection == STATEMENTS:
-                changes.outdates |= _outdates(rows, root.tenant, new)
+            if outdates := _outdates(rows, shelf, new):
+                changes.outdates[shelf] = outdates
     past.read_past_facts(rows, changes, at)
     changes.withheld = withheld_messages(rows, root, at)
     return changes
@@ -529,16 +544,34 @@ def withheld_messages(rows: Reader, root: Scope, at: datetime | None = None) -> 
     return frozenset(id for name in names for id in _row_ids(rows, root.tenant, name))
 
 
-def _outdates(rows: Reader, tenant: str, statements: Iterable[Indexed]) -> dict[int, tuple[tuple[int, ...], int]]:
-    """Return the messages that each statement outdates, and since when, by the sequence of the statement."""
+def _outdates(rows: Reader, shelf: Shelf, new: Iterable[Indexed]) -> dict[int, tuple[tuple[int, ...], int]]:
+    """Return the messages that each new entry outdates, and since when, by the sequence of the entry."""
     found: dict[int, tuple[tuple[int, ...], int]] = {}
-    for row in statements:
-        if b'"outdates"' not in row.metadata:
-            continue
-        about = decode(row.metadata)
-        since = parse_moment(about.get("valid_from") or about["time"])
-        found[row.sequence] = tuple(one for name in about["outdates"] for one in _row_ids(rows, tenant, name)), since
+    if shelf.collection == CONVERSATIONS:
+        for row in new:
+            since = _since(decode(row.metadata), RETRACTED) if b'"retracted_at"' in row.metadata else None
+            if since is not None:
+                found[row.sequence] = (row.sequence,), since
+    elif shelf.collection == STATEMENTS:
+        for row in new:
+            if b'"outdates"' in row.metadata:
+                about = decode(row.metadata)
+                named, since = about["outdates"], _since(about, "valid_from", "time")
+                names = [str(name) for name in named] if isinstance(named, list) else []
+                messages = tuple(one for name in names for one in _row_ids(rows, shelf.scope.tenant, name))
+                if since is not None:
+                    found[row.sequence] = messages, since
     return found
+
+
+def _since(metadata: dict[str, Any], *names: str) -> int | None:
+    """Return the first moment under these names; anyone may write metadata, so it may be anything."""
+    for name in names:
+        try:
+            return parse_moment(metadata[name])
+        except (KeyError, TypeError, UsageError):
+            continue
+    return None
 
 
 def _row_ids(rows: Reader, tenant: str, name: str) -> Iterator[int]:

@@ -23,6 +23,8 @@ CONVERSATIONS = "conversations"
 """The collection of the turns that `learn` keeps."""
 STATEMENTS = "statements"
 """The collection of what those turns state."""
+RETRACTED = "retracted_at"
+"""The metadata of a turn that states something which was forgotten: since when it no longer counts as true."""
 
 
 class Calibration(msgspec.Struct, frozen=True, gc=False):

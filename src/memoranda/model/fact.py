@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from memoranda.model.classes import ModelValue
+from memoranda.model.ref import Ref
 from memoranda.model.result import Result
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
@@ -42,6 +43,11 @@ class Fact(Result, ModelValue, frozen=True, gc=False, kw_only=True):
     """Why a record does not fit the schema of its definition; unset where it fits, or was not compared."""
     findings: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """What was found in a write and redacted or let through, by kind and rule; unset where nothing was."""
+
+    @property
+    def ref(self) -> str:
+        """What names it, as the refs of entries do."""
+        return str(Ref("fact", self.scope, self.key))
 
     def active_at(self, moment: datetime) -> bool:
         """Return whether the fact is active: only strictly before its expiry."""

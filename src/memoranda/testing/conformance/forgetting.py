@@ -265,6 +265,26 @@ class LeakProbePromises:
         reader = memory.acting_as("agent:reader", policy=Policy.of(allow=("memory.read",))).scope(user="ada")
         assert_raises(Denied, reader.leak_probes, SECRET)
 
+    def test_g16_the_messages_behind_a_forgotten_statement_no_longer_count(self, ada: ScopedMemory) -> None:
+        said = [{"role": "user", "content": "I live in Turku."}, {"role": "user", "content": "My dog is called Rex."}]
+        lesson = next(one for one in ada.learn(said, conversation="c1").lessons if "Turku" in one.text)
+        gone = ada.forget(lesson.ref)
+        for _ in range(2):
+            found = {match.content: match.valid_to for match in ada.recall("Turku, Rex the dog", kinds=["message"])}
+            assert found["I live in Turku."] is not None and found["My dog is called Rex."] is None
+            ada.learn(said, conversation="c1")
+        assert [one.content for one in ada.entries(collection="statements")] == ["Their dog is called Rex"]
+        ada.undo(gone)
+        found = {match.content: match.valid_to for match in ada.recall("Turku", kinds=["message"])}
+        assert found["I live in Turku."] is None and present(ada.entry(lesson.ref)).content == lesson.text
+
+    @pytest.mark.parametrize("collection", ["conversations", "statements"])
+    def test_metadata_that_look_like_ours_break_no_recall(self, ada: ScopedMemory, collection: str) -> None:
+        ours = {"retracted_at": "soon", "outdates": "everything", "time": 5, "valid_from": {}}
+        ada.remember("The kiln is red", collection=collection, metadata=ours)
+        ada.remember("The wheel is green", collection=collection, metadata={**ours, "outdates": [1, None, "x"]})
+        assert {match.content for match in ada.recall("kiln wheel")} == {"The kiln is red", "The wheel is green"}
+
     def test_g21_the_deletion_sequence(self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory) -> None:
         said = [{"role": "user", "content": f"My vault code is {SECRET}. I live in Turku."}]
 

@@ -218,10 +218,10 @@ def g15_corrections_survive_a_rebuild(system: MemorySystem, checks: Checks) -> N
     negative="Fed again, the source does not bring back what was taken back.",
 )
 def g16_what_was_taken_back_is_not_learned_again(system: MemorySystem, checks: Checks) -> None:
-    """Forget what was learned, feed the same messages, run the jobs."""
+    """Take back what was learned, feed the same messages, run the jobs."""
     system.feed("ada", _CONVERSATION)
     system.settle()
-    system.forget("ada", _claim(system, checks, "Porto").ref)
+    system.retract("ada", _claim(system, checks, "Porto").ref)
     system.feed("ada", _CONVERSATION)
     system.maintain()
     system.settle()

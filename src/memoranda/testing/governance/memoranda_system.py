@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.errors import Refused as GateRefused
 from memoranda.model.effect import Approval
+from memoranda.model.lineage import Tainted
 from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.trust import ORIGIN_KINDS, RANK_OF, check_origin
 from memoranda.model.trust import Origin as Stamp
@@ -33,7 +33,6 @@ from memoranda.testing.governance.system import (
     ParsedPrompt,
     Refused,
     Rollback,
-    Unsupported,
     Writer,
 )
 
@@ -97,7 +96,6 @@ class MemorandaSystem(MemorySystem):
         options |= {"requires_confirmation": True} if confirm else {}
         self._clock.advance(1)
         if key:
-            _ensure_takes(place.set, options)
             _perform(lambda: place.set(key, text, **options))
             return f"fact:{place.scope.path}#{key}"
         options |= {"metadata": metadata}
@@ -107,7 +105,6 @@ class MemorandaSystem(MemorySystem):
             done = batch.results[0]
             assert isinstance(done, memoranda.Remembered)
         else:
-            _ensure_takes(place.remember, options)
             done = _perform(lambda: place.remember(text, collection="notes", **options))
         if not done.stored and not done.duplicate:
             raise Refused("it was not stored")
@@ -164,9 +161,7 @@ class MemorandaSystem(MemorySystem):
 
     def forget_about(self, user: str, about: str) -> None:
         """Forget by description."""
-        place: Any = self._place(user)
-        _ensure_takes(place.forget, {"about": about})
-        place.forget(about=about)
+        self._place(user).forget(about=about)
 
     def erase(self, user: str) -> None:
         """Erase a user, and rewrite the file."""
@@ -176,11 +171,16 @@ class MemorandaSystem(MemorySystem):
     def reject(self, user: str, text: str) -> None:
         """Reject a text."""
         self._clock.advance(1)
-        _verb(self._place(user), "reject")(text)
+        self._place(user).reject(text)
+
+    def retract(self, user: str, ref: str) -> None:
+        """Reject what a ref names."""
+        self._clock.advance(1)
+        self._place(user).reject(ref)
 
     def probes(self, user: str, text: str) -> dict[str, bool | None]:
         """Return the leak probes."""
-        return msgspec.structs.asdict(_verb(self._place(user), "leak_probes")(text))
+        return msgspec.structs.asdict(self._place(user).leak_probes(text))
 
     # conversations
 
@@ -210,7 +210,7 @@ class MemorandaSystem(MemorySystem):
 
     def share(self, user: str, ref: str, to: str) -> str:
         """Copy a memory to another user."""
-        return _verb(self._place(user), "copy")(ref, to=self._place(to).scope).ref
+        return self._place(user).copy(ref, to=self._place(to).scope).ref
 
     def export(self, file: Path) -> None:
         """Export everything."""
@@ -268,14 +268,14 @@ class MemorandaSystem(MemorySystem):
         prefix = actor.partition(":")[0]
         kind = check_origin(prefix) if prefix in ORIGIN_KINDS else None
         handle = self._memory.acting_as(actor, policy=Policy.of(allow=("memory",)), origin=kind)
-        validate = _verb(handle.scope(user=user), "validate")
+        validate = handle.scope(user=user).validate
         _perform(lambda: validate(ref, reason="checked"))
 
     def corroboration(self, user: str, text: str) -> int:
         """Return the corroboration of the match that says so."""
         for match in self._place(user).recall(text, limit=5):
             if match.content == text:
-                return _verb(match, "corroboration")
+                return match.corroboration
         return 0
 
     def conflicts(self, user: str) -> list[Contest]:
@@ -311,7 +311,7 @@ class MemorandaSystem(MemorySystem):
 
     def epoch(self, user: str) -> int:
         """Read the permission epoch of a scope."""
-        return _verb(self._memory.permissions, "epoch")(self._place(user).scope)
+        return self._memory.permissions.epoch(self._place(user).scope)
 
     def limit_writes(self, actor: str, user: str, writes: int) -> None:
         """Give an actor a policy with a quota."""
@@ -333,7 +333,7 @@ class MemorandaSystem(MemorySystem):
     def rollbacks(self) -> list[Rollback]:
         """Return the rollbacks in the ledger."""
         self._memory.settle()
-        listed = _verb(self._memory.ledger, "rollbacks")()
+        listed = self._memory.ledger.rollbacks()
         return [Rollback(tuple(one.refs), tuple(_read(served) for served in one.dependants)) for one in listed]
 
     def audit(self) -> list[str]:
@@ -343,7 +343,8 @@ class MemorandaSystem(MemorySystem):
 
     def undo(self, token: object) -> None:
         """Undo a containment."""
-        _verb(self._memory, "undo")(token)
+        assert isinstance(token, Tainted)
+        self._memory.undo(token)
 
     def roll_back(self, user: str, ref: str) -> None:
         """Undo the supersede that made an entry."""
@@ -351,7 +352,7 @@ class MemorandaSystem(MemorySystem):
 
     def contain(self, user: str, ref: str) -> Containment:
         """Taint a memory."""
-        tainted = _verb(self._memory, "taint")(ref=ref, scope=self._place(user).scope, reason="poisoned")
+        tainted = self._memory.taint(ref=ref, scope=self._place(user).scope, reason="poisoned")
         reads = tuple(_read(served) for served in tainted.served)
         return Containment((*tainted.refs, *tainted.descendants), reads, tainted)
 
@@ -362,21 +363,6 @@ def _read(served: Any) -> str:
 
 def _text_of(moment: Any) -> str:
     return "" if moment is None else moment.isoformat()
-
-
-def _verb(owner: object, name: str) -> Any:
-    """Return an attribute that this version may not have yet."""
-    found = getattr(owner, name, None)
-    if found is None:
-        raise Unsupported(name)
-    return found
-
-
-def _ensure_takes(method: Callable[..., Any], options: Mapping[str, object]) -> None:
-    """Raise Unsupported for an option that a method of this version does not have."""
-    unknown = sorted(options.keys() - inspect.signature(method).parameters.keys())
-    if unknown:
-        raise Unsupported(unknown[0])
 
 
 def _perform(call: Callable[[], Any]) -> Any:

@@ -191,6 +191,10 @@ class MemorySystem:
         """Say that a text is wrong: it ends, and does not come back."""
         _missing("reject")
 
+    def retract(self, user: str, ref: str) -> None:
+        """Take back what turned out to be wrong, so that its source does not bring it back."""
+        self.forget(user, ref)
+
     def probes(self, user: str, text: str) -> dict[str, bool | None]:
         """Return for each place by name whether a text can be found there; None for a place without a probe."""
         _missing("probes")
