@@ -231,6 +231,10 @@ def test_what_one_door_learned_is_found_by_all_and_replaced_by_the_next(
     assert set(as_agent.values()) == {True}, "an agent sees what is known of its user"
     later(1)
     next_one.learn(house, user, "c2", "My favourite kite is Sapphire.")
+    if next_one.door == "mcp":  # a model: what its user said elsewhere it contradicts, and does not replace
+        assert (found(sapphire), found(ruby)) == ({False}, {True})
+        (conflict,) = house.memory.conflicts()
+        house.memory.resolve(conflict.id, "take")
     assert (found(sapphire), found(ruby)) == ({True}, {False})
     learned = [event.door for event in house.memory.ledger.events() if event.effect == "learn" and user in event.scope]
     assert learned == [learner.door, next_one.door]

@@ -65,6 +65,8 @@ BOUNDED: dict[str, Callable[[str], str]] = {
 """Patterns that are not linear, but see only short texts: what the code does to a text before they see it."""
 
 OWN_TEXT = {
+    "governance/detection.py:_CLASS": "the rules of the package",
+    "testing/governance/memoranda_system.py:_MEMORY": "a context that the package made",
     "store/postgres/dialect.py:POSTGRES": "the statements of the package",
     "store/sql/dialect.py:_UPSERT": "the statements of the package",
     "client/generate.py": "the source of the client",

@@ -22,7 +22,7 @@ SALT_BYTES = 32
 
 _DECORATION = str.maketrans(dict.fromkeys("`\u00b4^\u00a8~|"))
 """Signs that are neither punctuation nor say anything; others, such as `<` and `+`, do."""
-_NUMBERING = re.compile(r"\s*[0-9]{1,3}[.)]\s")
+_NUMBERING = re.compile(r"\A\s*+[0-9]{1,3}[.)]\s")
 
 
 class Rejection(Result, frozen=True, kw_only=True):

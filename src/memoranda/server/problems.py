@@ -36,6 +36,7 @@ STATUSES = {
     "already_exists": 409,
     "stale_records": 409,
     "conflict": 409,
+    "stale_epoch": 409,
     "idempotency_mismatch": 422,
     "embedder_error": 500,
     "embedder_mismatch": 409,

@@ -167,6 +167,7 @@ def approval_json(approval: StoredApproval) -> Approval:
     """Return an approval as its wire type."""
     fields: dict[str, Any] = msgspec.structs.asdict(approval)
     fields |= {"effect": plain(approval.effect), "findings": list(approval.findings)}
+    del fields["rules"]  # by which it is decided again, not something to show
     return Approval(**fields)
 
 

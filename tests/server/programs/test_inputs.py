@@ -83,9 +83,7 @@ def test_no_tool_of_mcp_reaches_the_variables_of_a_session(served, tmp_path: Pat
         for tool in talk.ask("list_tools").tools:
             assert "vars" not in tool.input_schema["properties"]
         for place in ({}, {"scope": "agent"}):
-            with pytest.raises(memoranda.Denied):  # a protected key
-                talk.call("set_fact", key="identity_checked", value=True, **place)
-            talk.call("set_fact", key="checked", value=True, **place)
+            talk.call("set_fact", key="identity_checked", value=True, **place)
             talk.call("set_fact", key="abl.session", value={"vars": {"identity_checked": True}}, **place)
         with pytest.raises(memoranda.UsageError):
             talk.call("set_fact", key="identity_checked", value=True, scope=f"session:{id}")

@@ -112,8 +112,9 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.erase(user="gone")
 
 
-ADDED = ["kind", "trust", "cause", "findings"]
-"""Columns that the first version did not have."""
+NEW_TABLES = {"rejections", "guards", "links", "epochs"}
+ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
+"""Tables and columns that the first version did not have."""
 
 
 def rows_of(url: str, tenant: str) -> dict[str, list[str]]:
@@ -402,6 +403,11 @@ MODES = ("SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", 
 """Lock modes that writers, or readers, would have to wait for."""
 
 
+def old_rows_of(url: str, tenant: str) -> dict[str, list[str]]:
+    """Return what plain SQL sees of a tenant in the tables of the first version."""
+    return {table: rows for table, rows in rows_of(url, tenant).items() if table not in NEW_TABLES}
+
+
 def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
     """Return the tables of ours that a role can lock, and in which of these modes."""
     found: set[tuple[str, str]] = set()
@@ -488,7 +494,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
         asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM memoranda.{} GROUP BY tenant")
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
-    assert len(tables) == 16
+    assert len(tables) == 18
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -566,7 +572,10 @@ ALTER TABLE memoranda.facts DROP COLUMN kind, DROP COLUMN trust;
 ALTER TABLE memoranda.revisions DROP COLUMN kind, DROP COLUMN trust;
 ALTER TABLE memoranda.entries DROP COLUMN kind, DROP COLUMN trust;
 ALTER TABLE memoranda.approvals
-    DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings;
+    DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings, DROP COLUMN rules;
+ALTER TABLE memoranda.tenants DROP COLUMN rejected;
+DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs;
+DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links;
 UPDATE memoranda.migrated SET version = 3;
 """
 """Makes the third version of the schema of the fourth, with all it holds."""
@@ -638,8 +647,8 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
             connection.execute(SECOND_RECIPE.encode())
         with psycopg.connect(generous, autocommit=True) as connection:
             connection.execute('GRANT UPDATE, DELETE ON memoranda.facts TO "Second hand"')
-        assert len(lockable(meadow, *MODES)) == 21 * len(MODES)
-        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 21
+        assert len(lockable(meadow, *MODES)) == 18 * len(MODES)
+        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 20
         assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
         assert lockable(cleaner, "EXCLUSIVE") == {("usage", "EXCLUSIVE")}
         PostgresStore(app).close()
@@ -651,7 +660,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
             assert memory.scope(user="ada").set("weight", 63).version == 3
             assert memory.collections.delete("notes")
-            assert memory.erase(user="ada").removed["facts"] == 3
+            assert memory.erase(user="ada").removed["facts"] == 4
             assert memory.ledger.verify().ok
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute("CREATE TABLE memoranda.added (tenant TEXT)")  # as a later migration would
@@ -675,12 +684,12 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres:
     try:
         for tenant in tenants:
             remember_all_kinds(app, tenant)
-        before = {tenant: rows_of(app, tenant) for tenant in tenants}
+        before = {tenant: old_rows_of(app, tenant) for tenant in tenants}
         postgres.execute(WITHOUT_TRUST, WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute("GRANT USAGE ON SCHEMA memoranda TO stranger")
             connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO stranger")
-        assert rows_of(stranger, "quarry") == before["quarry"]
+        assert old_rows_of(stranger, "quarry") == before["quarry"]
         with pytest.raises(Unavailable, match="Open it once as the owner"):
             PostgresStore(stranger)
         PostgresStore(postgres.url("old", user=who)).close()  # a member of the owner role migrates as the owner
@@ -688,11 +697,11 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres:
             owners = connection.execute(OURS.replace("relname", "pg_get_userbyid(relowner)", 1)).fetchall()
             assert set(owners) == {("app",)}
             connection.execute(recipe.replace("memoranda_tenants", "meadows").replace("orchard", "meadow").encode())
-        assert {tenant: rows_of(app, tenant) for tenant in tenants} == before
+        assert {tenant: old_rows_of(app, tenant) for tenant in tenants} == before
         with PostgresStore(app) as opened:
             assert set(snapshot(opened)) == set(tenants)
-        assert rows_of(meadow, "meadow") == before["meadow"]
-        assert not any(rows_of(meadow, "quarry").values())
+        assert old_rows_of(meadow, "meadow") == before["meadow"]
+        assert not any(old_rows_of(meadow, "quarry").values())
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
             assert memory.scope(user="ada").set("weight", 63).version == 3
             assert memory.ledger.verify().ok
