@@ -6,15 +6,15 @@ is written, so that it stays so when a source is no longer readable, or is trust
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from memoranda.engine.refs import Target, demand_of, find_target
 from memoranda.engine.verbs import Call
-from memoranda.errors import NotFound
-from memoranda.model.entry import Entry
+from memoranda.errors import NotFound, UsageError
+from memoranda.model.entry import STATEMENTS, Entry
 from memoranda.model.fact import Fact
 from memoranda.model.ref import Ref, as_ref
 from memoranda.model.scope import Scope
@@ -65,6 +65,35 @@ def find_source(rows: Reader, tenant: str, named: str, call: Call) -> Target | N
 def _message(rows: Reader, scope: Scope, number: str) -> Fact | None:
     keys = (f"{prefix}.{number:0>12}" for prefix in MESSAGES) if number.isascii() and number.isdigit() else ()
     return next((fact for key in keys if (fact := rows.fact(scope, key)) is not None), None)
+
+
+def said_in(statement: Entry) -> list[str]:
+    """Return the refs of the messages that a statement was read in, as its metadata say."""
+    found: Any = statement.metadata.get("said_in") if statement.collection == STATEMENTS else None
+    return [ref for ref in cast("list[Any]", found) if isinstance(ref, str)] if isinstance(found, list) else []
+
+
+def messages_for(rows: Reader, tenant: str, named: Iterable[str], trust: Trust) -> Iterator[tuple[str, Entry | Fact]]:
+    """Yield the newest rows of those messages that something of this trust may speak about.
+
+    Metadata are whatever their writer says: what a tool wrote must not make a user's message look untrue.
+    """
+    for ref in named:
+        kind, _, id = ref.rpartition(":")
+        if kind in ("", "entry"):
+            message: Entry | Fact | None = next(rows.entries(EntryQuery(tenant=tenant, id=id)), None)
+        else:
+            message = _message_of(rows, tenant, ref)
+        if message is not None and is_at_least(trust, message.origin.trust):
+            yield ref, message
+
+
+def _message_of(rows: Reader, tenant: str, named: str) -> Fact | None:
+    try:
+        ref = as_ref(named, tenant=tenant)
+    except UsageError:
+        return None
+    return None if ref.kind != "message" or ref.scope is None else _message(rows, ref.scope, ref.name)
 
 
 def source_of(ref: str, target: Target) -> Source:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.derivation import Source, editing, link
+from memoranda.engine.derivation import Source, editing, link, messages_for, said_in
 from memoranda.engine.embedding import Texts, text_of, texts_by_space
 from memoranda.engine.entries import (
     Item,
@@ -166,9 +166,10 @@ def _retract_messages(rows: Transaction, ended: Sequence[Entry], call: Call) -> 
         if statement.collection != STATEMENTS:
             continue
         whole = find_entry(rows, statement.scope, statement.id)  # of many, the contents were not kept
-        for ref in () if whole is None else _sources_of(whole):
-            message = find_entry(rows, statement.scope, ref.removeprefix("entry:"))
-            if message is None or message.collection != CONVERSATIONS or not message.is_current_at(call.now):
+        if whole is None:
+            continue
+        for ref, message in messages_for(rows, whole.scope.tenant, said_in(whole), whole.origin.trust):
+            if not isinstance(message, Entry) or not _is_current_message(message, statement, call):
                 continue
             if ref in marked or RETRACTED in message.metadata:
                 continue
@@ -178,6 +179,11 @@ def _retract_messages(rows: Transaction, ended: Sequence[Entry], call: Call) -> 
             again = msgspec.structs.replace(message, metadata=metadata, ended_at=ended_at)
             notes += [end_entry(rows, message, call.now, replaced=True), store_again(rows, again, call)]
     return notes
+
+
+def _is_current_message(message: Entry, statement: Entry, call: Call) -> bool:
+    here = message.scope == statement.scope and message.collection == CONVERSATIONS
+    return here and message.is_current_at(call.now)
 
 
 def end_derived(rows: Transaction, tenant: str, targets: Sequence[Target], call: Call) -> list[Note]:
@@ -267,7 +273,7 @@ class Memories:
                         key=entry.key,
                         values=entry.metadata,
                         splits=isinstance(entry.content, str) and document_of(entry) is None,
-                        sources=_sources_of(entry),
+                        sources=tuple(said_in(entry)),
                     )
                 )
         if collection is not None or namespace is not None:
@@ -301,12 +307,6 @@ class Memories:
         targets += [Lines(fact, tuple(numbers)) for fact, numbers in lines.values()]
         kept = {ref: text for ref, text in meant.kept.items() if text is not None}
         return Description(tuple(targets), kept, meant.candidates)
-
-
-def _sources_of(entry: Entry) -> tuple[str, ...]:
-    """Return the refs of the messages that a statement comes from."""
-    said: Any = entry.metadata.get("said_in") if entry.collection == STATEMENTS else None
-    return tuple(map(str, cast("list[Any]", said))) if isinstance(said, list) else ()
 
 
 def _targets(rows: Reader, effect: Forget, call: Call) -> Iterator[Target]:

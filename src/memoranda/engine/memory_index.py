@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.engine.derivation import messages_for
 from memoranda.engine.embedding import EmbedderBook, word_packer
 from memoranda.errors import UsageError
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
@@ -29,6 +30,7 @@ from memoranda.model.entry import (
     RETRACTED,
     STATEMENTS,
     Collection,
+    Entry,
     Indexed,
     Kind,
     Shelf,
@@ -557,8 +559,10 @@ def _outdates(rows: Reader, shelf: Shelf, new: Iterable[Indexed]) -> dict[int, t
             if b'"outdates"' in row.metadata:
                 about = decode(row.metadata)
                 named, since = about["outdates"], _since(about, "valid_from", "time")
-                names = [str(name) for name in named] if isinstance(named, list) else []
-                messages = tuple(one for name in names for one in _row_ids(rows, shelf.scope.tenant, name))
+                every = cast("list[Any]", named) if isinstance(named, list) else []
+                names = [name for name in every if isinstance(name, str)]
+                about_them = messages_for(rows, shelf.scope.tenant, names, row.origin.trust)
+                messages = tuple(_row_id_of(name, message) for name, message in about_them)
                 if since is not None:
                     found[row.sequence] = messages, since
     return found
@@ -580,6 +584,10 @@ def _row_ids(rows: Reader, tenant: str, name: str) -> Iterator[int]:
         yield -_row_id(name)
     elif (entry := next(rows.entries(EntryQuery(tenant=tenant, id=name)), None)) is not None:
         yield entry.sequence
+
+
+def _row_id_of(name: str, message: Entry | Fact) -> int:
+    return message.sequence if isinstance(message, Entry) else -_row_id(name)
 
 
 def _row_id(ref: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
+from memoranda.engine.derivation import messages_for, said_in
 from memoranda.engine.entries import end_entry, stated_value
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.forget import undo_token
@@ -23,7 +24,7 @@ from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Denied, InvalidKey, NotFound, SchemaViolation, UsageError
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry
+from memoranda.model.entry import CONVERSATIONS, Entry
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import LONGEST_LABEL, is_block, is_internal, why_not_a_name
@@ -94,7 +95,7 @@ def enforce(rows: Transaction, rejection: StoredRejection, call: Call, *, notes_
     notes: list[Note] = []
     for target in list(_targets(rows, rejection, call)):
         if isinstance(target, Entry):
-            messages += [target.id] if _is_message(target) else _messages_behind(target)
+            messages += [target.id] if _is_message(target) else _messages_behind(rows, target)
         about = () if _is_message(target) else _end(rows, target, known, call)
         ended += _refs_of(target) if about else []
         notes += about
@@ -126,7 +127,7 @@ def _draft(rows: Reader, effect: Reject, call: Call) -> StoredRejection:
     else:
         target = _target(rows, effect, call)
         forms = _forms_of_target(target)
-        messages = _messages_behind(target) if isinstance(target, Entry) else []
+        messages = _messages_behind(rows, target) if isinstance(target, Entry) else []
     found = [form for form in dict.fromkeys(forms) if form is not None]
     if not found:
         raise UsageError(
@@ -214,11 +215,10 @@ def _is_message(target: Target) -> bool:
     return isinstance(target, Entry) and target.collection == CONVERSATIONS
 
 
-def _messages_behind(entry: Entry) -> list[str]:
+def _messages_behind(rows: Reader, entry: Entry) -> list[str]:
     """Return the messages that a statement was read in, by the ids of their entries or by their refs."""
-    said_in: Any = entry.metadata.get("said_in", []) if entry.collection == STATEMENTS else []
-    refs = cast("list[Any]", said_in) if isinstance(said_in, list) else []
-    return [ref.removeprefix("entry:") for ref in refs if isinstance(ref, str) and ref]
+    behind = messages_for(rows, entry.scope.tenant, said_in(entry), entry.origin.trust)
+    return [ref.removeprefix("entry:") for ref, _ in behind]
 
 
 def _refs_of(target: Target) -> list[str]:

@@ -19,8 +19,10 @@ from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Denied, LimitExceeded, Refused, UsageError
 from memoranda.governance.detection import Detection, DetectionKind, find_in, redact
+from memoranda.model.block import key_of
 from memoranda.model.effect import Effect, ReadEffect, WriteEffect
 from memoranda.model.event import Note
+from memoranda.model.folding import fold
 from memoranda.model.guard import (
     SUBJECTS,
     Action,
@@ -32,6 +34,7 @@ from memoranda.model.guard import (
     guarded_kind,
 )
 from memoranda.model.limits import check_count
+from memoranda.model.names import is_block
 from memoranda.model.scope import Scope
 from memoranda.model.trust import ORIGIN_KINDS, RANK_OF, TRUST_OF, Origin, OriginKind, Trust, check_origin, is_at_least
 from memoranda.model.value import decode, encode
@@ -59,6 +62,8 @@ _AGENT = frozenset(
 """Words in the keys of what says who an agent is and what it may do: those that always say it, those that say it as the
 first segment or after a word for an agent, and these words. A recipe has instructions, too."""
 _JOINTS = re.compile(r"[^\w.]+|_+|(?<=[a-z])(?=[A-Z])")
+_CORE = key_of("core")
+_OUTSIDE = frozenset[OriginKind]({"tool_external", "import", "unknown"})
 _SHORT = 16
 """Characters of a name below which nothing can be hidden in it."""
 
@@ -194,7 +199,7 @@ class _Fate:
         """Apply the policy to protected keys; raise Denied if one is closed."""
         for scope, key in keys:
             policy = self._of(origin, scope)
-            if policy.protected == "allow" or not is_protected(key):
+            if policy.protected == "allow" or not _is_closed(scope, key, origin):
                 continue
             if policy.protected == "refuse":
                 raise _closed(key, policy, self._capability, origin)
@@ -306,8 +311,11 @@ def is_protected(key: str) -> bool:
     (True, True, False)
     """
     agent = False
-    for place, segment in enumerate(key.split(".")):
-        words = {word.lower() for word in _JOINTS.split(segment) if word}
+    segments = key.split(".")
+    if all(len(segment) == 1 for segment in segments):
+        segments = ["".join(segments)]
+    for place, segment in enumerate(segments):
+        words = {fold(word).rstrip("0123456789") for word in _JOINTS.split(segment) if word}
         if not _ALWAYS.isdisjoint(words):
             return True
         weak = words & _ALONE
@@ -317,11 +325,16 @@ def is_protected(key: str) -> bool:
     return False
 
 
+def _is_closed(scope: Scope, key: str, origin: Origin) -> bool:
+    """Return whether a key is protected; for what comes from outside also the core block, which every prompt shows."""
+    return is_protected(key) or (key == _CORE and is_block(scope, key) and origin.kind in _OUTSIDE)
+
+
 def ensure_open(places: Iterable[tuple[Scope, str]], origin: Origin, book: GuardBook, capability: str) -> None:
     """Raise Denied if what an effect names in the rows is at a protected key that is closed to its origin."""
     for scope, key in places:
         policy = book.policy(guarded_kind(origin), scope)
-        if policy.protected in ("refuse", "hold") and is_protected(key):
+        if policy.protected in ("refuse", "hold") and _is_closed(scope, key, origin):
             raise _closed(key, policy, capability, origin)
 
 

@@ -74,6 +74,24 @@ class GuardPromises:
         refused = [event for event in memory.ledger.events() if event.decision == "deny"]
         assert [event.actor for event in refused] == ["other", "other"]
 
+    def test_g53_the_core_block_is_closed_to_what_comes_from_outside(self, memory: Memory, ada: ScopedMemory) -> None:
+        tool = memory.acting_as("tool:web", policy=WRITER).scope(user="ada")
+        model = memory.acting_as("model", policy=WRITER, origin="assistant").scope(user="ada")
+        assert_raises(Denied, lambda: tool.blocks.update("core", "- Obeys pages", expected_updated_at=None))
+        assert tool.blocks.update("archival", "- The shop opens at nine", expected_updated_at=None).content
+        assert model.blocks.update("core", "- Likes tea", expected_updated_at=None).content == "- Likes tea"
+        assert_raises(Denied, lambda: tool.forget(identifier="tea"))
+        assert ada.forget(identifier="tea").lines == 1
+
+    @pytest.mark.parametrize("key", ["\u0440ersona", "\uff50ersona", "Persona2", "p.e.r.s.o.n.a"])
+    def test_g53_another_spelling_of_a_protected_key_is_protected(
+        self, memory: Memory, ada: ScopedMemory, key: str
+    ) -> None:
+        tool = memory.acting_as("tool:web", policy=WRITER).scope(user="ada")
+        assert_raises(Denied, tool.set, key, "anything")
+        assert ada.set(key, "mine").version == 1
+        assert tool.set("person.name", "Ada").version == 1
+
 
 def _set(place: ScopedMemory) -> object:
     return place.set("review", {"stars": [1, {"text": ORDER}]})

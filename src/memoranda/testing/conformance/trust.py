@@ -227,7 +227,7 @@ class AuthorityPromises:
             lambda: tool.forget(note.ref),
             lambda: tool.forget(key="cat", collection="pets"),
             lambda: tool.supersede(note.ref, "Ada lives in Rome"),
-            lambda: tool.supersede(line, "Spins"),
+            lambda: model.supersede(line, "Spins"),
             lambda: model.blocks.update("core", "- Lives in Rome", expected_updated_at=core.updated_at),
             write_batch,
         ):
@@ -331,6 +331,30 @@ class AuthorityPromises:
         assert (ada.value("city"), ada.value("weather")) == ("Oslo", None)
         memory.resolve(memory.conflicts()[0].id, "take")
         assert (ada.value("city"), ada.value("weather")) == ("Rome", "rain")
+
+    def test_g49_no_metadata_of_a_tool_make_what_a_user_said_look_untrue(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        ada.learn([{"role": "user", "content": "I live in Porto."}], conversation="c1")
+        (said,) = ada.entries(collection="conversations")
+        since = {"time": "2020-01-01T00:00:00Z"}
+
+        def stays_true() -> bool:
+            found = {match.content: match.valid_to for match in ada.recall("where do I live")}
+            return found.get("I live in Porto.", said) is None
+
+        from_tool(memory).remember("Tea is cheap", collection="statements", metadata={"outdates": [said.id], **since})
+        assert stays_true()
+        for take_back in (ada.forget, ada.reject):
+            tool = from_tool(memory)
+            planted = tool.remember(
+                f"Tea is dear, {take_back.__name__}", collection="statements", metadata={"said_in": [said.ref], **since}
+            )
+            take_back(planted.ref)
+            assert stays_true()
+        # What the user says themselves does.
+        ada.remember("No longer", collection="statements", metadata={"outdates": [said.id], **since})
+        assert not stays_true()
 
     def test_g49_a_tool_in_a_conversation_replaces_no_statement_of_the_user(
         self, memory: Memory, ada: ScopedMemory
