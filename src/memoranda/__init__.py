@@ -65,6 +65,7 @@ from memoranda.errors import (
     Unavailable,
     UsageError,
 )
+from memoranda.governance.detection import Detection
 from memoranda.model.block import Block, BlockMatch
 from memoranda.model.definition import Definition, Migration, SchemaCheck, StaleRecord
 from memoranda.model.effect import Approval, Contested
@@ -83,8 +84,11 @@ from memoranda.model.entry import (
 )
 from memoranda.model.event import Anchor, Event, RunEvent, RunStep, RunSummary, RunVerification, Verification
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.guard import GuardPolicy, GuardRule
 from memoranda.model.limits import Limits
+from memoranda.model.lineage import Deletion, Lineage, Relative, Rollback, Served, Tainted, Validated
 from memoranda.model.policy import Grant, Policy, Quota, Role, Rule
+from memoranda.model.probes import LeakProbes
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import Scope
 from memoranda.model.transfer import Imported
@@ -118,7 +122,9 @@ __all__ = [
     "Contested",
     "Corrupt",
     "Definition",
+    "Deletion",
     "Denied",
+    "Detection",
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingFailed",
@@ -130,6 +136,8 @@ __all__ = [
     "Forgotten",
     "Full",
     "Grant",
+    "GuardPolicy",
+    "GuardRule",
     "Held",
     "Holding",
     "IdempotencyMismatch",
@@ -142,8 +150,10 @@ __all__ = [
     "InvalidPolicy",
     "InvalidScope",
     "InvalidValue",
+    "LeakProbes",
     "LimitExceeded",
     "Limits",
+    "Lineage",
     "Match",
     "MemorandaError",
     "Memory",
@@ -166,10 +176,12 @@ __all__ = [
     "Refused",
     "Rejected",
     "Rejection",
+    "Relative",
     "Remembered",
     "Restored",
     "Revision",
     "Role",
+    "Rollback",
     "Rule",
     "RunEvent",
     "RunFailed",
@@ -182,6 +194,7 @@ __all__ = [
     "ScopeEnded",
     "ScopedBatch",
     "ScopedMemory",
+    "Served",
     "SourceError",
     "StaleEpoch",
     "StaleRecord",
@@ -189,9 +202,11 @@ __all__ = [
     "StorageError",
     "Superseded",
     "Swept",
+    "Tainted",
     "Unauthenticated",
     "Unavailable",
     "UsageError",
+    "Validated",
     "Verification",
     "Why",
     "abl",

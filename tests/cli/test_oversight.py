@@ -72,7 +72,13 @@ def test_wrong_grants_are_usage(cli):
 def test_approvals_are_shown(cli, waiting):
     [listed] = cli("approvals", "list", "--json").json
     assert (listed["id"], listed["status"], listed["actor"]) == (waiting, "pending", "mail")
-    assert listed["effect"] == {"effect": "set_fact", "scope": "user:ada", "key": "k", "payload": "v"}
+    assert listed["effect"] == {
+        "effect": "set_fact",
+        "scope": "user:ada",
+        "key": "k",
+        "payload": "v",
+        "derived_from": [],
+    }
     assert cli("approvals", "show", waiting, "--json").json == listed
     assert waiting in cli("approvals", "list").out
     assert '"payload":"v"' in cli("approvals", "show", waiting).out

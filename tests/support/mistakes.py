@@ -950,6 +950,8 @@ class Mistake(NamedTuple):
     who: Who = "owner"
     standing: bool = False
     """Whether something is stored there already."""
+    rejected: bool = False
+    """Whether the wrong value was rejected there."""
     cannot: Mapping[str, str] = MappingProxyType({})
     """Doors that cannot make it, and why."""
     otherwise: Mapping[str, tuple[str, str]] = MappingProxyType({})
@@ -1187,6 +1189,15 @@ MISTAKES = (
         details=("expected", "actual", "key", "current_updated_at"),
         standing=True,
         cannot=_all(_NO_EXPECT, "ABL", *_OF_WORKFLOWS),
+    ),
+    Mistake(
+        "a value that was rejected",
+        "set",
+        "rejected",
+        BLUE,
+        {"value": {"colour": "red", "lines": 2}},
+        details=("rejection", "reason"),
+        rejected=True,
     ),
     Mistake(
         "one idempotency key for two",

@@ -32,6 +32,7 @@ HINTS = [
     Hint("read"),
     Hint("set", "SHELF_KEY"),
     Hint("split"),
+    Hint("withdraw", "rejection_1", scope="user:ada"),
 ]
 
 

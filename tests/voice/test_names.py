@@ -209,14 +209,13 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "clock": "for tests",
         "context": "values that a program hands to a machine",
         "count_tokens": "a Python function",
-        **dict.fromkeys(
-            ("credentials", "guards", "secrets", "servers", "settings"), "objects of the program that loads"
-        ),
+        **dict.fromkeys(("credentials", "guards", "servers", "settings"), "objects of the program that loads"),
         "door": "who calls; each door says its own",
         **dict.fromkeys(
             ("durability", "ledger", "ledger_text", "limits"), "opens a memory; a server has it as a setting"
         ),
         "effect": "a request as a value, which the doors make",
+        "epoch": "of a handle that writes only while nothing has changed since it was read; a request lives no longer",
         "extractor": "a Python function that reads conversations",
         "file": "the name of the text that a program is compiled from, for messages",
         "fragment": "a part of a document, for those who write tools",
@@ -236,6 +235,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "policy": "a value of Python; elsewhere it follows from the token",
         "progress": "a Python function; the command line draws a bar",
         "spending": "goes on with a budget as a value",
+        "told": "how far that is trusted which a model was told, as the doors to models know",
         "variables": "what an expression sees",
         "worker": "the name of the process in the queue",
     },
@@ -302,7 +302,8 @@ def test_the_table_says_what_holds_unless_said() -> None:
 
 
 def _is_plain(one: Parameter) -> bool:
-    return one.default != OTHER and isinstance(one.default, str | int | float | bool | None | tuple)
+    # Several choices that are named one by one are every choice.
+    return one.default == () or (one.default != OTHER and isinstance(one.default, str | int | float | bool | None))
 
 
 UNITS = {
@@ -381,6 +382,12 @@ CALLS = [
     Same("scoped.namespaces", "client.collections.namespaces", "GET /namespaces"),
     Same("scoped.supersede", "client.collections.supersede", "POST /entries/{entry}/supersede", "supersede"),
     Same("scoped.forget", "client.collections.forget", "POST /memory/forget", "forget"),
+    Same("scoped.reject", "client.collections.reject", "POST /rejections", "reject"),
+    Same("scoped.withdraw", "client.collections.withdraw", "DELETE /rejections/{rejection}", "withdraw"),
+    Same("scoped.rejections", "client.collections.rejections", "GET /rejections", "rejections"),
+    Same("scoped.lineage", "client.collections.lineage", "GET /memory/lineage", "lineage"),
+    Same("scoped.copy", "client.collections.copy", "POST /memory/copy"),
+    Same("scoped.validate", "client.collections.validate", "POST /memory/validate", "validate"),
     Same("scoped.leak_probes", "client.collections.leak_probes", "POST /memory/probe", "probe"),
     Same("scoped.undo", "client.collections.undo", "POST /memory/undo", "undo"),
     Same("memory.scopes", "client.scopes", "GET /scopes"),
@@ -418,6 +425,30 @@ CALLS = [
         "approvals approve",
     ),
     Same("memory.approvals.refuse", "client.approvals.refuse", "POST /approvals/{approval}/refuse", "approvals refuse"),
+    Same("memory.conflicts", "client.conflicts.list", "GET /conflicts", "conflicts list"),
+    Same("memory.resolve", "client.conflicts.resolve", "POST /conflicts/{conflict}", "conflicts resolve"),
+    Same("memory.taint", "client.ledger.taint", "POST /taint", "taint"),
+    Same("memory.undo", "client.ledger.undo", "POST /taint/undo"),
+    Same("memory.ledger.deletions", "client.ledger.deletions", "GET /ledger/deletions"),
+    Same("memory.ledger.rollbacks", "client.ledger.rollbacks", "GET /ledger/rollbacks"),
+    Same("memory.permissions.epoch", "client.permissions.epoch", "GET /permissions/epoch"),
+    Same("memory.guard.set", "client.guard.set", "PUT /guard", "guard set"),
+    Same("memory.guard.reset", "client.guard.reset", "DELETE /guard", "guard reset"),
+    Same("memory.guard.list", "client.guard.list", "GET /guard", "guard list"),
+    Same("memory.guard.check", "client.guard.check", "POST /guard/check", "guard check"),
+    Same("memory.quarantine.list", "client.quarantine.list", "GET /quarantine", "quarantine list"),
+    Same(
+        "memory.quarantine.release",
+        "client.quarantine.release",
+        "POST /quarantine/{held}/release",
+        "quarantine release",
+    ),
+    Same(
+        "memory.quarantine.discard",
+        "client.quarantine.discard",
+        "POST /quarantine/{held}/discard",
+        "quarantine discard",
+    ),
     Same("memory.runs.list", "client.runs.list", "GET /runs", "runs list"),
     Same("memory.runs.get", "client.runs.get", "GET /runs/{run}", "runs show"),
     Same("memory.runs.events", "client.runs.events", "GET /runs/{run}/events"),
@@ -458,6 +489,7 @@ ELSEWHERE: dict[str, frozenset[str]] = {
     "REST": frozenset({"scope", "agent", "limit", "after", "expect"}) | HANDLES,
     "command line": frozenset(
         {"scope", "user", "agent", "project", "tree", "thread", "tenant", "actor", "url", "embedder", "dry_run"}
+        | {"origin"}
     )
     | HANDLES
     | set(PARTICULAR["command line"]),
@@ -471,7 +503,16 @@ OLDEST = "a history is told from its beginning"
 BY_ITSELF = "a run on a server has the limits of the server, and is the caller's"
 CLASS = {"model": "a class of Python, whose schema is sent"}
 WITHOUT_CLASS = CLASS | dict.fromkeys(("name", "slug", "schema"), "required where no class gives them")
+SOURCES = "programs derive one memory from others; a person says what is so"
+CONFIRMED = "who writes at a terminal is there to confirm it"
 APART: dict[tuple[str, str], dict[str, str]] = {
+    ("scoped.set", "command line"): {"derived_from": SOURCES, "requires_confirmation": CONFIRMED},
+    ("scoped.remember", "command line"): {"derived_from": SOURCES, "requires_confirmation": CONFIRMED},
+    ("scoped.update", "client"): {"derived_from": "a new value that comes from elsewhere is `set`, with its sources"},
+    ("scoped.remember_many", "client"): {"derived_from": "what has sources is remembered one by one"},
+    ("memory.guard.reset", "client"): {"origins": "one kind at a time, or all", "origin": "the kind"},
+    ("memory.guard.reset", "REST"): {"origins": "one kind at a time, or all", "origin": "the kind"},
+    ("memory.guard.reset", "command line"): {"origins": "all kinds at once"},
     ("scoped.list", "client"): {"after": PAGES},
     ("scoped.list", "command line"): {"after": TERMINAL},
     ("scoped.history", "client"): {"after": PAGES, "newest": OLDEST},
@@ -494,7 +535,10 @@ APART: dict[tuple[str, str], dict[str, str]] = {
     },
     ("memory.batch", "REST"): {"writes": "what the client's batch has collected"},
     ("scoped.recall", "command line"): dict.fromkeys(("collections", "scopes"), "a person names one, or none"),
-    ("scoped.remember_many", "REST"): {"collection": "stands in the address"},
+    ("scoped.remember_many", "REST"): {
+        "collection": "stands in the address",
+        "derived_from": "what has sources is remembered one by one",
+    },
     ("scoped.remember_text", "REST"): {"collection": "stands in the address"},
     ("scoped.remember_text", "command line"): {"text": "comes from files", "source": "is the name of the file"},
     ("scoped.remember", "REST"): {

@@ -32,7 +32,7 @@ CORRECTIONS = 2
 """How often in a conversation a model may correct an invalid answer."""
 _ECHO = 4_000
 """Maximum length of an invalid answer that is shown to the model again."""
-_TOLD = ("path", "expected", "limit", "actual", "what", "capability", "approval", "retry_after")
+_TOLD = ("path", "expected", "limit", "actual", "what", "capability", "approval", "rejection", "reason", "retry_after")
 """Details of an error that a model can act on."""
 _PLACE = 120
 """Maximum length of one such detail."""

@@ -356,6 +356,8 @@ def _became(desk: Desk, done: Remembered, scope: Scope) -> str:
     expiry = f", expires {desk.out.ago(done.expires_at)}" if done.expires_at else ""
     if done.rejected:
         return f"This was rejected before, and is not stored: see {done.rejected} in `memoranda rejections`"
+    if done.held:
+        return f"This waits for a decision, and is not visible until then: see `memoranda approvals show {done.held}`"
     if not done.stored:
         return f"{done.id} is there already, in {where} of {scope}{expiry}"
     instead = f" in place of {done.replaced}" if done.replaced else ""
