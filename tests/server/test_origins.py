@@ -284,7 +284,7 @@ def test_g43_an_order_from_a_page_is_never_promoted(model: Talk, client: Callabl
 def outcomes() -> dict[str, tuple[set[str], set[int]]]:
     """Return the table of docs/governance.md: the codes and statuses of each outcome."""
     text = (Path(__file__).parents[2] / "docs" / "governance.md").read_text(encoding="utf-8")
-    table = text.partition("### Outcomes")[2].partition("\n## ")[0]
+    table = text.partition("## Outcomes")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:4] for line in table.splitlines() if line.startswith("| ")][1:]
     return {
         re.split(r"[:\s]", outcome.strip())[0]: (

@@ -63,7 +63,7 @@ _AGENT = frozenset(
 first segment or after a word for an agent, and these words. A recipe has instructions, too."""
 _JOINTS = re.compile(r"[^\w.]+|_+|(?<=[a-z])(?=[A-Z])")
 _CORE = key_of("core")
-_OUTSIDE = frozenset[OriginKind]({"tool_external", "import", "unknown"})
+_OUTSIDE = frozenset[OriginKind]({"tool_external", "unknown"})
 _SHORT = 16
 """Characters of a name below which nothing can be hidden in it."""
 
