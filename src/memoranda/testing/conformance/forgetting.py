@@ -280,7 +280,7 @@ class LeakProbePromises:
 
     @pytest.mark.parametrize("collection", ["conversations", "statements"])
     def test_metadata_that_look_like_ours_break_no_recall(self, ada: ScopedMemory, collection: str) -> None:
-        ours = {"retracted_at": "soon", "outdates": "everything", "time": 5, "valid_from": {}}
+        ours: dict[str, Any] = {"retracted_at": "soon", "outdates": "everything", "time": 5, "valid_from": {}}
         ada.remember("The kiln is red", collection=collection, metadata=ours)
         ada.remember("The wheel is green", collection=collection, metadata={**ours, "outdates": [1, None, "x"]})
         assert {match.content for match in ada.recall("kiln wheel")} == {"The kiln is red", "The wheel is green"}
