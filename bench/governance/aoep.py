@@ -158,7 +158,7 @@ class Reducer:
             raise
 
     def _held(self, step: Step) -> list[str]:
-        return self._system.held(step.scope)
+        return self._system.pending(step.scope)
 
     def _store(self, step: Step) -> str:
         if step.actor and step.actor != f"user:{step.scope}":

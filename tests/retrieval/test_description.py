@@ -10,15 +10,15 @@ from memoranda.retrieval.clauses import clauses_of
 from memoranda.retrieval.description import Description, Memory
 
 
-def forgotten(about: str, *texts: str, ranking: dict[str, float] | None = None) -> list[str]:
+def to_forget(about: str, *texts: str, ranking: dict[str, float] | None = None) -> list[str]:
     """Return the texts that a description takes."""
     memories = [Memory(text, text) for text in texts]
-    return list(Description(about).forgotten(memories, ranking or {}).kept)
+    return list(Description(about).to_forget(memories, ranking or {}).kept)
 
 
-def superseded(about: str, *texts: str) -> list[str]:
+def to_supersede(about: str, *texts: str) -> list[str]:
     """Return the text that a description means."""
-    return list(Description(about).superseded([Memory(text, text) for text in texts], {}).kept)
+    return list(Description(about).to_supersede([Memory(text, text) for text in texts], {}).kept)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def superseded(about: str, *texts: str) -> list[str]:
     ],
 )
 def test_a_description_takes_what_it_names_alone(about: str, goes: str, stays: str) -> None:
-    assert forgotten(about, goes, stays) == [goes]
+    assert to_forget(about, goes, stays) == [goes]
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def test_a_description_takes_what_it_names_alone(about: str, goes: str, stays: s
 )
 def test_a_description_that_fits_nothing_or_too_much_takes_nothing(about: str, texts: tuple[str, ...]) -> None:
     memories = [Memory(text, text) for text in texts]
-    meant = Description(about).forgotten(memories, {texts[0]: 0.4})
+    meant = Description(about).to_forget(memories, {texts[0]: 0.4})
     assert not meant.kept and texts[0] in meant.candidates
 
 
 def test_what_recall_finds_clearly_first_is_meant_where_nothing_else_tells() -> None:
     memories = [Memory("a", "User practises Shotokan."), Memory("b", "User practises law.")]
     art = Description("user's martial art")
-    assert list(art.forgotten(memories, {"a": 0.9, "b": 0.2}).kept) == ["a"]
-    assert list(art.superseded(memories, {"a": 0.7, "b": 0.2}).kept) == ["a"]
+    assert list(art.to_forget(memories, {"a": 0.9, "b": 0.2}).kept) == ["a"]
+    assert list(art.to_supersede(memories, {"a": 0.7, "b": 0.2}).kept) == ["a"]
     for ranking in ({"a": 0.9, "b": 0.8}, {"a": 0.3}, {}):
-        assert not art.forgotten(memories, ranking).kept and not art.superseded(memories, ranking).kept
-    assert not Description("everything about Gustav").forgotten(memories, {"a": 0.9}).kept
+        assert not art.to_forget(memories, ranking).kept and not art.to_supersede(memories, ranking).kept
+    assert not Description("everything about Gustav").to_forget(memories, {"a": 0.9}).kept
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_what_recall_finds_clearly_first_is_meant_where_nothing_else_tells() -> 
     ],
 )
 def test_a_description_means_what_is_no_longer_true(about: str, before: str, other: str) -> None:
-    assert superseded(about, before, other) == superseded(about, other, before) == [before]
-    assert superseded("user shoe size", before, other) == []
-    assert superseded("user favourite colour", before, "User's favourite film is Stalker") == []
+    assert to_supersede(about, before, other) == to_supersede(about, other, before) == [before]
+    assert to_supersede("user shoe size", before, other) == []
+    assert to_supersede("user favourite colour", before, "User's favourite film is Stalker") == []
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_a_sentence_is_split_where_both_halves_have_a_verb(text: str, clauses: l
 
 def test_a_clause_that_refers_back_goes_with_the_one_before_it() -> None:
     memory = Memory("m", "User does not own a car and has said this often.")
-    assert Description("user's car").forgotten([memory], {}).kept == {"m": None}
+    assert Description("user's car").to_forget([memory], {}).kept == {"m": None}
     memory = Memory("m", "User does not own a car and has a garden.")
-    assert Description("user's car").forgotten([memory], {}).kept == {"m": "User has a garden."}
+    assert Description("user's car").to_forget([memory], {}).kept == {"m": "User has a garden."}
 
 
 def test_no_text_takes_long_to_read() -> None:
     begins = time.perf_counter()
     for text in ("and is " * 300, "a, who " * 300, "a and " * 20_000, "1-" * 20_000, "(at) " * 5_000, "A " * 5_000):
         Description(text)
-        Description("user city").superseded([Memory("m", text)], {})
+        Description("user city").to_supersede([Memory("m", text)], {})
         clauses_of(text)
     assert time.perf_counter() - begins < 10

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.model.trust import RANK_OF, Origin
-from memoranda.retrieval.influence import Origins, bounded_list, crowd_of
+from memoranda.retrieval.influence import Origins, bound_list, crowd_of
 from memoranda.retrieval.rank import crowd_in
 
 LOW, MEDIUM = RANK_OF["low"], RANK_OF["medium"]
@@ -32,7 +32,7 @@ def test_g54_no_origin_has_more_than_its_share_while_others_match(
     given: list[tuple[tuple[int, str], bool]], limit: int
 ) -> None:
     origins, matching = [told(one) for one, _ in given], [is_match for _, is_match in given]
-    places = bounded_list(origins, matching, limit)
+    places = bound_list(origins, matching, limit)
     assert places == sorted(set(places)), "in the order of the ranking, each once"
     assert len(places) <= limit
     chosen = [origins[place] for place in places]

@@ -186,7 +186,7 @@ def list_conflicts(desk: Desk) -> None:
             one.id,
             f"{one.scope} {one.key}",
             formats.value(one.current),
-            _proposed(one),
+            _proposal(one),
             f"{one.proposed_origin.actor}, {one.proposed_origin.kind}",
         )
         for one in found
@@ -209,7 +209,7 @@ def resolve(
     _report(desk, desk.memory.resolve(conflict, verdict, reason=reason))
 
 
-def _proposed(conflict: Contested) -> str:
+def _proposal(conflict: Contested) -> str:
     if conflict.change in ("delete", "forget"):
         return f"({conflict.change})"
     return formats.value(conflict.proposed)
@@ -269,7 +269,7 @@ def set_guard(
         protected=protected,
         largest=largest,
     )
-    desk.out.result(rules, "\n".join(f"{one.origin} {one.scope or 'everywhere'}: {_said(one)}" for one in rules))
+    desk.out.result(rules, "\n".join(f"{one.origin} {one.scope or 'everywhere'}: {_rule_text(one)}" for one in rules))
 
 
 @command(guard_app, "reset", scoped=True, example="memoranda guard reset --user ada")
@@ -285,7 +285,7 @@ def list_guard(desk: Desk) -> None:
     rules = desk.memory.guard.list()
     if desk.out.answers(rules, empty="The guard does what it does by default."):
         return
-    rows = [(one.scope or "everywhere", one.origin, _said(one)) for one in rules]
+    rows = [(one.scope or "everywhere", one.origin, _rule_text(one)) for one in rules]
     desk.out.table(("scope", "origin", "what"), rows, folded=("scope", "what"))
 
 
@@ -300,7 +300,7 @@ def check_content(desk: Desk, text: Annotated[str, argument("TEXT", "It is not s
     )
 
 
-def _said(rule: GuardRule) -> str:
+def _rule_text(rule: GuardRule) -> str:
     said = [(name, getattr(rule, name)) for name in (*SUBJECTS, "largest")]
     return ", ".join(f"{name} {value}" for name, value in said if value is not None)
 

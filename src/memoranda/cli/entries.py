@@ -483,7 +483,7 @@ def _row(desk: Desk, score: str, one: Match | Entry) -> tuple[str, str, str, str
     return score, formats.line(one.content), labels, desk.out.ago(one.created_at)
 
 
-def _said_by(match: Match) -> str:
+def _agreement(match: Match) -> str:
     again = f", said {match.why.restated} more times by it" if match.why.restated else ""
     return again + (f", said by {match.corroboration} independent origins" if match.corroboration > 1 else "")
 
@@ -507,7 +507,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
                 ("matched", ", ".join(why.matched)),
                 ("read as", ", ".join(f"{typed} → {read}" for typed, read in why.corrected.items())),
                 ("metadata", formats.labels(match.metadata)),
-                ("origin", f"{match.origin.kind}, trust {match.trust}" + _said_by(match)),
+                ("origin", f"{match.origin.kind}, trust {match.trust}" + _agreement(match)),
                 (match.kind, f"{match.id}, added {desk.out.ago(match.created_at)}"),
                 ("before", _beside(match.before)),
                 ("after", _beside(match.after)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from memoranda.engine.derivation import limited_call
+from memoranda.engine.derivation import call_for_sources
 from memoranda.engine.embedding import Texts, text_of, texts_by_space
 from memoranda.engine.entries import (
     EMBEDDING_TAKES_TIME,
@@ -182,9 +182,9 @@ def write_batch(rows: Transaction, effect: WriteBatch, call: Call) -> Outcome[li
     if call.decision != "approved" and any(_asks_for_confirmation(write) for write in effect.writes):
         return confirm(rows, effect, call)
     named = [ref for write in effect.writes for ref in _sources_of(write)]
-    least, _ = limited_call(rows, effect.scope.tenant, named, call)
+    least, _ = call_for_sources(rows, effect.scope.tenant, named, call)
     if least.authority != "high":
-        contested = contest(rows, effect, _replaced_origins(rows, effect, call), least)
+        contested = contest(rows, effect, _origins_to_replace(rows, effect, call), least)
         if contested is not None:
             return contested  # pyright: ignore[reportReturnType]  # the gate raises it
     results: list[Result] = []
@@ -209,7 +209,7 @@ def _sources_of(write: Write) -> Iterator[str]:
             yield from item.derived_from
 
 
-def _replaced_origins(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Origin]:
+def _origins_to_replace(rows: Reader, effect: WriteBatch, call: Call) -> Iterator[Origin]:
     """Yield the origins of what a batch would replace or forget."""
     for write in effect.writes:
         if isinstance(write, SetFact | DeleteFact):

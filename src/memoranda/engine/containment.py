@@ -147,11 +147,11 @@ def _roots(rows: Reader, effect: Taint, start: int) -> Iterator[Node]:
         found = [_node_of(rows, tenant, effect.ref)]
     elif effect.event is not None:
         events = rows.events(tenant, start=effect.event, limit=1)
-        found = [node for node, _ in written_nodes(rows, events)]
+        found = [node for node, _ in nodes_of_events(rows, events)]
     elif effect.run is not None:
         found = _nodes_of_run(rows, tenant, effect.run)
     else:
-        written = written_nodes(rows, rows.events(tenant, start=start))
+        written = nodes_of_events(rows, rows.events(tenant, start=start))
         found = [node for node, origin in written if _is_from(origin, effect)]
     for node in found:
         if node is not None and (effect.below is None or effect.below.covers(_scope_of(rows, tenant, node))):
@@ -189,7 +189,7 @@ def _node_of(rows: Reader, tenant: str, named: str) -> Node | None:
     return next((Node(str(ref), one.version) for one in history if one.change == "set"), None)
 
 
-def written_nodes(rows: Reader, events: Iterable[Event]) -> Iterator[tuple[Node, Origin]]:
+def nodes_of_events(rows: Reader, events: Iterable[Event]) -> Iterator[tuple[Node, Origin]]:
     """Yield what events wrote, with the origin of each."""
     waiting: list[int] = []
     tenant = ""
@@ -270,11 +270,11 @@ def serving_events(rows: Reader, tenant: str, nodes: Iterable[Node], start: int 
         given = map(_as_ref_text, (*event.detail.get("results", ()), *event.detail.get("lines", ())))
         refs = [one for one in dict.fromkeys(given) if one in ids or _was_so(times.get(one, ()), event.at)]
         if refs:
-            found.append(served_by(event, refs))
+            found.append(as_served(event, refs))
     return found
 
 
-def served_by(event: Event, refs: Iterable[str] = ()) -> Served:
+def as_served(event: Event, refs: Iterable[str] = ()) -> Served:
     """Return what an event gave, of these refs."""
     return Served(
         position=event.position,

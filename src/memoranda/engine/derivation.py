@@ -67,7 +67,7 @@ def _message(rows: Reader, scope: Scope, number: str) -> Fact | None:
     return next((fact for key in keys if (fact := rows.fact(scope, key)) is not None), None)
 
 
-def said_in(statement: Entry) -> list[str]:
+def message_refs(statement: Entry) -> list[str]:
     """Return the refs of the messages that a statement was read in, as its metadata say."""
     found: Any = statement.metadata.get("said_in") if statement.collection == STATEMENTS else None
     return [ref for ref in cast("list[Any]", found) if isinstance(ref, str)] if isinstance(found, list) else []
@@ -107,10 +107,10 @@ def source_of(ref: str, target: Target) -> Source:
 def limit_to(origin: Origin, sources: Iterable[Source]) -> Origin:
     """Return an origin that is trusted no more than any of these sources."""
     least: list[Trust] = [one.trust for one in sources]
-    return origin.limited_to(lowest("high", *least))
+    return origin.at_most(lowest("high", *least))
 
 
-def limited_call(rows: Reader, tenant: str, named: Sequence[str], call: Call) -> tuple[Call, list[Source]]:
+def call_for_sources(rows: Reader, tenant: str, named: Sequence[str], call: Call) -> tuple[Call, list[Source]]:
     """Return the call as it may write what is derived from these refs, and what they name.
 
     What replaces something has to be trusted as far as that: a derived write with less is held as a conflict.
@@ -129,7 +129,7 @@ def limited_call(rows: Reader, tenant: str, named: Sequence[str], call: Call) ->
 def editing(call: Call, *texts: Fact | None) -> Call:
     """Return the call as it may change a part of some texts: what stays in them is trusted no more than before."""
     before: list[Trust] = [text.origin.trust for text in texts if text is not None]
-    origin = call.origin.limited_to(lowest("high", *before))
+    origin = call.origin.at_most(lowest("high", *before))
     return call if origin is call.origin else msgspec.structs.replace(call, origin=origin)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.derivation import find_sources, limit_to, limited_call, link
+from memoranda.engine.derivation import call_for_sources, find_sources, limit_to, link
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.pages import take_within
 from memoranda.engine.refs import find_entry
@@ -104,7 +104,7 @@ def embed_texts(store: Store, effect: Effect, texts: Texts, call: Call) -> Call:
     return msgspec.structs.replace(call, derived=derive(texts, call.embedders))
 
 
-def held_items(effect: Remember, approval: str) -> list[Remembered]:
+def result_of_hold(effect: Remember, approval: str) -> list[Remembered]:
     """Return the result for items that wait for a decision."""
     one = Remembered(id="", collection=effect.collection, namespace=effect.namespace, stored=False, held=approval)
     return [one] * len(effect.items)
@@ -121,7 +121,7 @@ EMBEDDING_TAKES_TIME = "what is embedded takes its time"
         prepare=embed_texts,
         busy=EMBEDDING_TAKES_TIME,
     ),
-    held_result=held_items,
+    held_result=result_of_hold,
 )
 def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Remembered]]:
     """Store the items that are not there yet; return what became of each.
@@ -133,21 +133,21 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     if effect.requires_confirmation and call.decision != "approved":
         waiting = confirm(rows, effect, call)
-        return Outcome(held_items(effect, waiting.value.details["approval"]), waiting.notes)
+        return Outcome(result_of_hold(effect, waiting.value.details["approval"]), waiting.notes)
     before = _texts_to_replace(rows, shelf, effect)
     named = [ref for item in effect.items for ref in item.derived_from]
-    least, _ = limited_call(rows, shelf.scope.tenant, named, call)
+    least, _ = call_for_sources(rows, shelf.scope.tenant, named, call)
     if least.authority != "high":
         replaced = (entry_of_key(rows, shelf, item.key) for item in effect.items if item.key is not None)
         current = (*before, *(one for one in replaced if one is not None and one.is_current_at(call.now)))
         contested = contest(rows, effect, (one.origin for one in current), least)
         if contested is not None:
             held = contested.value.details["approval"]
-            return Outcome(held_items(effect, held), contested.notes)
-    if effect.document is not None and (known := call.rejections.known(rows, shelf.scope)):
+            return Outcome(result_of_hold(effect, held), contested.notes)
+    if effect.document is not None and (known := call.rejections.of_scope(rows, shelf.scope)):
         rejection = next(filter(None, (_rejection_of(known, shelf, item) for item in effect.items)), None)
         if rejection is not None:  # without one of its parts it would be another text
-            return Outcome([_rejected(shelf, rejection)] * len(effect.items), (_refusal(shelf, rejection),))
+            return Outcome([_rejection_result(shelf, rejection)] * len(effect.items), (_refusal(shelf, rejection),))
     done, notes = store_items(
         rows,
         shelf,
@@ -236,11 +236,11 @@ def store_items(
     candidates = _Candidates(rows, shelf, items, digests) if len(items) > 1 else None
     new_entries = _NewEntries(rows, shelf, collection, expires_at)
     done: list[Remembered] = []
-    known = {} if is_evidence else call.rejections.known(rows, shelf.scope)
+    known = {} if is_evidence else call.rejections.of_scope(rows, shelf.scope)
     for item, digest in zip(items, digests, strict=True):
         rejection = _rejection_of(known, shelf, item) if known else None
         if rejection is not None:
-            done.append(_rejected(shelf, rejection))
+            done.append(_rejection_result(shelf, rejection))
             notes.append(_refusal(shelf, rejection))
             continue
         begins = at if item.at is None else min(from_micros(item.at), call.now)
@@ -279,7 +279,7 @@ def store_items(
 
 def _rejection_of(known: Known, shelf: Shelf, item: Item) -> StoredRejection | None:
     """Return what rejects an item."""
-    stated = stated_value(shelf.collection, item.key, decode(bytes(item.metadata)))
+    stated = value_of_statement(shelf.collection, item.key, decode(bytes(item.metadata)))
     return find_among(known, decode(bytes(item.payload)), item.key, stated)
 
 
@@ -287,17 +287,17 @@ def rejection_of_entry(rows: Reader, entry: Entry, call: Call) -> StoredRejectio
     """Return what rejects an entry that would be stored again; messages stay as they were said."""
     if entry.collection == CONVERSATIONS:
         return None
-    stated = stated_value(entry.collection, entry.key, entry.metadata)
+    stated = value_of_statement(entry.collection, entry.key, entry.metadata)
     return call.rejections.find(rows, entry.scope, entry.content, entry.key, stated)
 
 
-def stated_value(collection: str, key: str | None, metadata: dict[str, Any]) -> str | None:
+def value_of_statement(collection: str, key: str | None, metadata: dict[str, Any]) -> str | None:
     """Return the value that a statement is compared by, whatever its words; None for anything else."""
     value = metadata.get("value") if collection == STATEMENTS and key is not None else None
     return value if isinstance(value, str) and value else None
 
 
-def _rejected(shelf: Shelf, rejection: StoredRejection) -> Remembered:
+def _rejection_result(shelf: Shelf, rejection: StoredRejection) -> Remembered:
     return msgspec.structs.replace(_result(shelf, "", None, stored=False, duplicate=False), rejected=rejection.id)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 
 from memoranda.engine.blocks import end_removed_statements, ensure_block
-from memoranda.engine.derivation import fact_ref, limited_call, link
+from memoranda.engine.derivation import call_for_sources, fact_ref, link
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
@@ -419,7 +419,7 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
 
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     scope, key = effect.scope, effect.key
-    call, sources = limited_call(rows, scope.tenant, effect.derived_from, call)
+    call, sources = call_for_sources(rows, scope.tenant, effect.derived_from, call)
     payload = bytes(effect.payload) if effect.record is None else _record_payload(rows, effect, effect.record, call)
     is_of_block = is_block(scope, key)
     if is_of_block:
@@ -525,7 +525,7 @@ def contest_facts(
     """
     for write in writes:
         if isinstance(write, SetFact) and (write.derived_from or write.requires_confirmation):
-            call, _ = limited_call(rows, write.scope.tenant, write.derived_from, call)
+            call, _ = call_for_sources(rows, write.scope.tenant, write.derived_from, call)
             if write.requires_confirmation and call.decision != "approved":
                 return confirm(rows, effect, call)
     if call.authority == "high":

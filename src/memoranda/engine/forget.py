@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.derivation import Source, editing, link, messages_for, said_in
+from memoranda.engine.derivation import Source, editing, link, message_refs, messages_for
 from memoranda.engine.embedding import Texts, text_of, texts_by_space
 from memoranda.engine.entries import (
     Item,
@@ -97,12 +97,12 @@ class Description(msgspec.Struct, frozen=True):
 
 def demands_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Demand]:
     """Return what it takes to forget what an effect names in the rows."""
-    return (demand_of(target, effect.capability) for target in _described(rows, effect, call).targets)
+    return (demand_of(target, effect.capability) for target in _description(rows, effect, call).targets)
 
 
 def sides_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Side]:
     """Yield what an effect would forget."""
-    for target in _described(rows, effect, call).targets:
+    for target in _description(rows, effect, call).targets:
         yield from sides_of(target, "forget")
 
 
@@ -110,7 +110,7 @@ def _texts_to_embed(rows: Reader, effect: Forget, call: Call) -> Texts | None:
     """Return the texts that stay of entries; only a description leaves any."""
     if effect.about is None or effect.dry_run:
         return None
-    return texts_that_stay(rows, effect.scope.tenant, _described(rows, effect, call))
+    return texts_that_stay(rows, effect.scope.tenant, _description(rows, effect, call))
 
 
 def texts_that_stay(rows: Reader, tenant: str, meant: Description) -> Texts | None:
@@ -137,12 +137,12 @@ def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[Forgotten]:
 def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: int) -> Outcome[Forgotten]:
     """Forget in a transaction that has made this number of notes already."""
     ensure_open(rows, effect.scope)
-    meant = _described(rows, effect, call)
+    meant = _description(rows, effect, call)
     # What was derived from a text of which a part stays may come from that part: only what is meant itself goes. So do
     # statements, each of which says one thing of a message, unless the message was named by its ref or its metadata.
     whole = [target for target in meant.targets if not (isinstance(target, Entry) and target.ref in meant.kept)]
     by_content = effect.identifier is not None or effect.about is not None
-    followers = _derived_targets(rows, effect.scope.tenant, whole, call, but_statements=by_content)
+    followers = _derivatives(rows, effect.scope.tenant, whole, call, but_statements=by_content)
     targets = (*meant.targets, *followers.values())
     contested = None if effect.dry_run else contest(rows, effect, map(_origin_of, targets), call)
     if contested is not None:
@@ -168,7 +168,7 @@ def _retract_messages(rows: Transaction, ended: Sequence[Entry], call: Call) -> 
         whole = find_entry(rows, statement.scope, statement.id)  # of many, the contents were not kept
         if whole is None:
             continue
-        for ref, message in messages_for(rows, whole.scope.tenant, said_in(whole), whole.origin.trust):
+        for ref, message in messages_for(rows, whole.scope.tenant, message_refs(whole), whole.origin.trust):
             if not isinstance(message, Entry) or not _is_current_message(message, statement, call):
                 continue
             if ref in marked or RETRACTED in message.metadata:
@@ -188,10 +188,10 @@ def _is_current_message(message: Entry, statement: Entry, call: Call) -> bool:
 
 def end_derived(rows: Transaction, tenant: str, targets: Sequence[Target], call: Call) -> list[Note]:
     """End what was derived from something that is forgotten; return the notes."""
-    return _follow(rows, tenant, _derived_targets(rows, tenant, targets, call), call)
+    return _follow(rows, tenant, _derivatives(rows, tenant, targets, call), call)
 
 
-def _derived_targets(
+def _derivatives(
     rows: Reader, tenant: str, targets: Sequence[Target], call: Call, *, but_statements: bool = False
 ) -> dict[str, Target]:
     """Return what was derived from these and is current, by refs: it goes with them, wherever it is."""
@@ -218,7 +218,7 @@ def _follow(rows: Transaction, tenant: str, followers: dict[str, Target], call: 
 
 def origins_of_forget(rows: Reader, effect: Forget, call: Call) -> Iterator[Origin]:
     """Return the origins of what an effect would forget."""
-    return (_origin_of(target) for target in _described(rows, effect, call).targets)
+    return (_origin_of(target) for target in _description(rows, effect, call).targets)
 
 
 def _origin_of(target: Target) -> Origin:
@@ -232,13 +232,13 @@ def undo_token(rows: Transaction, tenant: str, notes: int, notes_before: int = 0
     return f"undo:{first}-{first + notes - 1}"
 
 
-def _described(rows: Reader, effect: Forget, call: Call) -> Description:
+def _description(rows: Reader, effect: Forget, call: Call) -> Description:
     if effect.about is None:
         return Description(tuple(_targets(rows, effect, call)))
     from memoranda.retrieval.description import Description as Request  # it reads tables, and few calls need it
 
     memories = Memories(rows, effect.scope, call, collection=effect.collection, namespace=effect.namespace)
-    return memories.chosen(Request(effect.about).forgotten(memories.texts, memories.ranked(effect.ranking)))
+    return memories.chosen(Request(effect.about).to_forget(memories.texts, memories.ranks(effect.ranking)))
 
 
 class Memories:
@@ -273,7 +273,7 @@ class Memories:
                         key=entry.key,
                         values=entry.metadata,
                         splits=isinstance(entry.content, str) and document_of(entry) is None,
-                        sources=tuple(said_in(entry)),
+                        sources=tuple(message_refs(entry)),
                     )
                 )
         if collection is not None or namespace is not None:
@@ -290,7 +290,7 @@ class Memories:
                 words = fact.key.replace(".", " ").replace("_", " ")
                 self.texts.append(Memory(ref, f"{words}: {text_of(fact.value)}", fact.key, splits=False))
 
-    def ranked(self, ranking: Mapping[str, float]) -> dict[str, float]:
+    def ranks(self, ranking: Mapping[str, float]) -> dict[str, float]:
         """Return the ranks of what is here."""
         return {ref: score for ref, score in ranking.items() if ref in self._targets}
 

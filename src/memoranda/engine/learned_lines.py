@@ -293,7 +293,7 @@ class LearnedLines:
                 payload = msgspec.Raw(encode("\n".join(lines)))
                 write = SetFact(scope=self._scopes[scope], key=key_of(block), payload=payload, source=source)
                 own = editing(call, rows.fact(write.scope, write.key, value=False))
-                least = own.origin.limited_to(self._least.get((scope, block), "high"))
+                least = own.origin.at_most(self._least.get((scope, block), "high"))
                 writes.append((write, msgspec.structs.replace(own, origin=least)))
         for scope, book in self._books.items():
             present = {self._digest(one) for block in BLOCK_TYPES for one in self._lines[scope, block] if one.strip()}

@@ -138,7 +138,7 @@ class Learn(WriteEffect, frozen=True, kw_only=True, tag="learn"):
         """Return whether a tool said something in it."""
         return any(turn.kind not in ("user", "assistant") for turn in self.turns)
 
-    def divided(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Learn, Learn | None]:
+    def divide(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Learn, Learn | None]:
         """Return what is learned now and what waits: a statement goes with the messages that state it."""
 
         def fate_of(stated: Stated) -> str:

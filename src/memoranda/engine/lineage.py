@@ -70,7 +70,7 @@ def _children(rows: Reader, tenant: str, node: Node, *, any_version: bool) -> It
         yield Node(one.child, one.version)
     if node.ref.startswith("entry:"):
         entry = newest_entry(rows, tenant, node.ref)
-        for line in () if entry is None else _learned_lines(rows, entry):
+        for line in () if entry is None else _lines_of_statement(rows, entry):
             yield Node(line)
 
 
@@ -101,7 +101,7 @@ def newest_entry(rows: Reader, tenant: str, ref: str) -> Entry | None:
     return next(rows.entries(EntryQuery(tenant=tenant, id=ref.removeprefix("entry:"))), None)
 
 
-def _learned_lines(rows: Reader, entry: Entry) -> Iterator[str]:
+def _lines_of_statement(rows: Reader, entry: Entry) -> Iterator[str]:
     """Yield the refs of the lines of blocks that say a statement."""
     if entry.collection != STATEMENTS or entry.key is None or not has_blocks(entry.scope):
         return

@@ -42,7 +42,7 @@ from memoranda.model.event import Note
 from memoranda.model.folding import canonical_form
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
-from memoranda.model.trust import RANK_OF, Origin, Trust, independent_origin, told_origin
+from memoranda.model.trust import RANK_OF, Origin, Trust, independent_origin, origin_for_index
 from memoranda.model.value import encode
 from memoranda.store.base import EntryQuery, Reader, Store
 
@@ -173,9 +173,9 @@ def _with_corroboration(
     store: Store, index: ShelfIndex, effect: Recall, ranked: Sequence[Ranked], matches: list[Match]
 ) -> list[Match]:
     """Return the matches of a collection with how many independent origins say each of them."""
-    repeated = index.repeated([one.sequence for one in ranked])
+    repeated = index.repetitions([one.sequence for one in ranked])
     for place, one in enumerate(ranked if repeated else ()):
-        alike = index.said_alike(one.sequence, _MOST_ALIKE) if one.sequence in repeated else []
+        alike = index.alike(one.sequence, _MOST_ALIKE) if one.sequence in repeated else []
         if alike:
             others = [(entry.content, entry.origin) for entry in _read_entries(store, effect, alike).values()]
             corroboration = _corroboration(matches[place], others)
@@ -366,10 +366,10 @@ def _recall_readable(
     most = effect.offset + effect.limit
     matches = readable[:most]
     if effect.query.strip() and any(match.origin.trust != "high" or match.origin.source for match in readable):
-        rows = [(RANK_OF[one.trust], told_origin(one.origin)) for one in readable]
+        rows = [(RANK_OF[one.trust], origin_for_index(one.origin)) for one in readable]
         places = _within_shares(rows, [match.why for match in readable], most)
         matches = [readable[place] for place in places]
-    matches = _corroborated_by(matches[effect.offset :], readable)
+    matches = _count_voices(matches[effect.offset :], readable)
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
     return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
@@ -379,7 +379,7 @@ def _text_of(content: Any) -> str:
     return content if isinstance(content, str) else plain_text(content)
 
 
-def _corroborated_by(matches: list[Match], others: Sequence[Match]) -> list[Match]:
+def _count_voices(matches: list[Match], others: Sequence[Match]) -> list[Match]:
     """Return matches with how many independent origins among others say the same."""
     said: dict[str, set[tuple[str, str]]] = {}
     for one in others:
@@ -480,7 +480,7 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_
         # Totals of different indexes cannot be compared; scores can.
         found.sort(key=lambda one: (-one.ranked.score, -one.ranked.why.total))
         if effect.query.strip() and any(one.part.index.origin.any() for one in found):
-            rows = [_told_origin(one) for one in found]
+            rows = [_origin_in_index(one) for one in found]
             found = [found[place] for place in _within_shares(rows, [one.ranked.why for one in found], most)]
     return found[effect.offset : most]
 
@@ -495,18 +495,18 @@ def _except(is_withheld: Allowed, allowed: Allowed | None) -> Allowed:
     return is_allowed
 
 
-def _told_origin(one: _Candidate) -> tuple[int, tuple[str, ...]]:
+def _origin_in_index(one: _Candidate) -> tuple[int, tuple[str, ...]]:
     """Return the trust of a candidate, and its origin by a name that other indexes know too."""
-    ((trust, origin),) = one.part.index.told_origins([one.ranked.sequence])
+    ((trust, origin),) = one.part.index.origins_in_index([one.ranked.sequence])
     return trust, one.part.index.origin_names()[origin]
 
 
 def _within_shares(rows: Sequence[tuple[int, tuple[str, ...]]], whys: Sequence[Why], most: int) -> list[int]:
     """Return the places of the rows that the shares of origins allow, in order; see `bounded_list`."""
-    from memoranda.retrieval.influence import NEAR, bounded_list
+    from memoranda.retrieval.influence import NEAR, bound_list
 
     is_match = [bool(why.matched) or why.relevance >= NEAR for why in whys]
-    return bounded_list(rows, is_match, most)
+    return bound_list(rows, is_match, most)
 
 
 def _read_entries(store: Store, effect: Recall | RecallAll, sequences: list[int]) -> dict[int, Entry]:
@@ -639,7 +639,7 @@ def _all_matches(
     numbers: dict[Part, list[int]] = {}
     for one in candidates:
         numbers.setdefault(one.part, []).append(one.ranked.sequence)
-    repeated = {part: part.index.repeated(of_part) for part, of_part in numbers.items()}
+    repeated = {part: part.index.repetitions(of_part) for part, of_part in numbers.items()}
     for one in candidates:
         entry = entries.get(one.part.entry_sequence(one.ranked.sequence))
         item = one.part.items.get(one.ranked.sequence)
@@ -654,16 +654,16 @@ def _all_matches(
         if one.by and (statement := _read_entries(store, effect, [one.by]).get(one.by)) is not None:
             match = msgspec.structs.replace(match, superseded_by=statement.ref)
         if one.ranked.sequence in repeated.get(one.part, ()):
-            others = _said_alike(store, effect, one)
+            others = _restatements(store, effect, one)
             match = msgspec.structs.replace(match, corroboration=_corroboration(match, others))
         matches.append(match)
     return matches
 
 
-def _said_alike(store: Store, effect: RecallAll, one: _Candidate) -> list[tuple[Any, Origin]]:
+def _restatements(store: Store, effect: RecallAll, one: _Candidate) -> list[tuple[Any, Origin]]:
     """Return what else the recall searches that has the same words; lines of blocks repeat what was said elsewhere."""
     part = one.part
-    numbers = part.index.said_alike(one.ranked.sequence, _MOST_ALIKE, one.allowed)
+    numbers = part.index.alike(one.ranked.sequence, _MOST_ALIKE, one.allowed)
     if not numbers:
         return []
     items = [item for number in numbers if (item := part.items.get(number)) is not None and item.group.kind != "line"]

@@ -35,7 +35,7 @@ class RejectionBook:
         self._subjects: dict[tuple[int, str], list[StoredRejection]] = {}
         self._scopes: dict[tuple[int, str], Known] = {}
 
-    def known(self, rows: Reader, scope: Scope) -> Known:
+    def of_scope(self, rows: Reader, scope: Scope) -> Known:
         """Return the rejections at and above a scope; the shared scope has nothing below it."""
         rejected = rows.tenant_state(scope.tenant).rejected
         if not rejected:
@@ -68,16 +68,16 @@ class RejectionBook:
         self, rows: Reader, scope: Scope, value: Any, key: str | None = None, statement: str | None = None
     ) -> StoredRejection | None:
         """Return what rejects a value under a key, or what a statement under that key says; None if nothing does."""
-        known = self.known(rows, scope)
+        known = self.of_scope(rows, scope)
         return find_among(known, value, key, statement) if known else None
 
     def ensure_none(self, rows: Reader, scope: Scope, key: str, payload: bytes) -> None:
         """Raise Rejected for the value of a fact that was rejected; what the runtime keeps is not looked at."""
-        known = self.known(rows, scope)
+        known = self.of_scope(rows, scope)
         if known and (is_block(scope, key) or not is_internal(scope, key)):
             rejection = find_among(known, decode(payload), key)
             if rejection is not None:
-                raise rejected_error(rows, scope, rejection.id, quote(key))
+                raise rejection_error(rows, scope, rejection.id, quote(key))
 
 
 _NONE: Known = {}
@@ -114,7 +114,7 @@ def without_lines(text: str, is_gone: Callable[[str], bool]) -> str:
     return "\n".join(line for line in text.split("\n") if not (line.strip() and is_gone(line)))
 
 
-def rejected_error(rows: Reader, scope: Scope, id: str, place: str) -> Rejected:
+def rejection_error(rows: Reader, scope: Scope, id: str, place: str) -> Rejected:
     """Return the error about a write of a rejected value: it names the rejection, and not the value."""
     rejection = rows.get(StoredRejection, scope.tenant, id)
     if rejection is None:

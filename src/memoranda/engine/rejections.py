@@ -12,8 +12,8 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
-from memoranda.engine.derivation import messages_for, said_in
-from memoranda.engine.entries import end_entry, stated_value
+from memoranda.engine.derivation import message_refs, messages_for
+from memoranda.engine.entries import end_entry, value_of_statement
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import follow_statement
@@ -169,7 +169,7 @@ def _forms_of_target(target: Target) -> list[bytes | None]:
     if isinstance(target, Fact):
         text = text_form(target.value) if isinstance(target.value, str) else None
         return [text, value_form(target.value, target.key)]
-    stated = stated_value(target.collection, target.key, target.metadata)
+    stated = value_of_statement(target.collection, target.key, target.metadata)
     return [
         text_form(target.content) if isinstance(target.content, str) else value_form(target.content),
         None if stated is None else statement_form(target.key or "", stated),
@@ -195,7 +195,7 @@ def _targets(rows: Reader, rejection: StoredRejection, call: Call) -> Iterator[T
     """Yield what is there now and would be refused: entries, facts and lines of blocks; messages too."""
     known, home = by_digest([rejection]), rejection.scope
     for entry in rows.entries(EntryQuery(below=home)):
-        stated = stated_value(entry.collection, entry.key, entry.metadata)
+        stated = value_of_statement(entry.collection, entry.key, entry.metadata)
         if is_within(home, entry.scope) and entry.is_current_at(call.now):
             if find_among(known, entry.content, entry.key, stated) is not None:
                 yield entry
@@ -217,7 +217,7 @@ def _is_message(target: Target) -> bool:
 
 def _messages_behind(rows: Reader, entry: Entry) -> list[str]:
     """Return the messages that a statement was read in, by the ids of their entries or by their refs."""
-    behind = messages_for(rows, entry.scope.tenant, said_in(entry), entry.origin.trust)
+    behind = messages_for(rows, entry.scope.tenant, message_refs(entry), entry.origin.trust)
     return [ref.removeprefix("entry:") for ref, _ in behind]
 
 
@@ -240,7 +240,7 @@ def _end(rows: Transaction, target: Target, known: Known, call: Call) -> Sequenc
         left: Any = without_lines(fact.value, lambda line: find_among(known, line) is not None)
         is_gone = not left.strip()
     else:
-        left = _pruned(fact.value, known) if find_among(known, fact.value, fact.key) is not None else fact.value
+        left = _prune(fact.value, known) if find_among(known, fact.value, fact.key) is not None else fact.value
         is_gone = left in (_GONE, {}, []) or left == fact.value
     if not is_gone and left != fact.value:
         payload = msgspec.Raw(encode(left))
@@ -257,15 +257,15 @@ def _end(rows: Transaction, target: Target, known: Known, call: Call) -> Sequenc
 _GONE = object()
 
 
-def _pruned(value: Any, known: Known) -> Any:
+def _prune(value: Any, known: Known) -> Any:
     """Return a JSON value without the texts inside it that were rejected; `_GONE` for such a text."""
     if isinstance(value, str):
         return value if find_among(known, value) is None else _GONE
     if isinstance(value, dict):
-        parts = {name: _pruned(part, known) for name, part in cast("dict[str, Any]", value).items()}
+        parts = {name: _prune(part, known) for name, part in cast("dict[str, Any]", value).items()}
         return {name: part for name, part in parts.items() if part is not _GONE}
     if isinstance(value, list):
-        return [part for one in cast("list[Any]", value) if (part := _pruned(one, known)) is not _GONE]
+        return [part for one in cast("list[Any]", value) if (part := _prune(one, known)) is not _GONE]
     return value
 
 

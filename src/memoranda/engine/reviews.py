@@ -41,7 +41,7 @@ def hold(
         trust=call.origin.trust,
         cause=cause,
         findings=tuple(findings),
-        rules=_stored_rules(call.rules),
+        rules=_rules_to_keep(call.rules),
         capability=capability,
         effect=effect,
         requested_at=call.now,
@@ -61,7 +61,7 @@ def hold(
     return approval, note
 
 
-def _stored_rules(rules: Rules | None) -> dict[str, Any]:
+def _rules_to_keep(rules: Rules | None) -> dict[str, Any]:
     """Return which rules decide about who asks, so that the effect is decided again when it is approved."""
     if rules is None:
         return {}

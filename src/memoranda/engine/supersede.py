@@ -30,7 +30,7 @@ from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import REPLACES, Description, Memories, keep_text, texts_that_stay, undo_token
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, sides_of, unknown
-from memoranda.engine.rejection_book import rejected_error
+from memoranda.engine.rejection_book import rejection_error
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
@@ -77,18 +77,18 @@ class Supersede(WriteEffect, frozen=True, kw_only=True, tag="supersede"):
         return 1, len(bytes(self.payload))
 
 
-def _described(rows: Reader, effect: Supersede, call: Call) -> Description:
+def _description(rows: Reader, effect: Supersede, call: Call) -> Description:
     """Return the one thing that a description means, if any."""
     from memoranda.retrieval.description import Description as Request  # it reads tables, and few calls need it
 
     memories = Memories(rows, effect.scope, call, replaceable=True)
-    request, ranking = Request(effect.about or ""), memories.ranked(effect.ranking)
-    return memories.chosen(request.superseded(memories.texts, ranking))
+    request, ranking = Request(effect.about or ""), memories.ranks(effect.ranking)
+    return memories.chosen(request.to_supersede(memories.texts, ranking))
 
 
 def _demands(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
     if effect.about is not None:
-        targets = _described(rows, effect, call).targets
+        targets = _description(rows, effect, call).targets
         yield from (demand_of(target, effect.capability) for target in targets)
         if not targets:
             yield effect.capability, effect.scope, collection_key(effect.collection)
@@ -104,7 +104,7 @@ def _demands(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:
 def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None:
     ensure_open(rows, effect.scope)
     if effect.about is not None:
-        meant = _described(rows, effect, call)
+        meant = _description(rows, effect, call)
         target = meant.targets[0] if meant.targets else None
         wanted = (texts_that_stay(rows, effect.scope.tenant, meant) if target is not None else None) or {}
         collection = target.collection if isinstance(target, Entry) else effect.collection
@@ -122,7 +122,7 @@ def _texts_to_embed(rows: Reader, effect: Supersede, call: Call) -> Texts | None
 
 def _sides(rows: Reader, effect: Supersede, call: Call) -> Iterator[Side]:
     if effect.about is not None:
-        targets = _described(rows, effect, call).targets
+        targets = _description(rows, effect, call).targets
     else:
         targets = (find_target(rows, effect.scope, effect.ref, call.now),)
     for target in targets:
@@ -143,7 +143,7 @@ def supersede(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Super
     if effect.about is None:
         target = _current_target(rows, effect, call)
     else:
-        meant = _described(rows, effect, call)
+        meant = _description(rows, effect, call)
         if not meant.targets:
             return _store(rows, effect, call)
         target, kept = meant.targets[0], next(iter(meant.kept.values()), None)
@@ -177,7 +177,7 @@ def _store(rows: Transaction, effect: Supersede, call: Call) -> Outcome[Supersed
         origin=call.origin.with_source(effect.source),
     )
     if new.rejected is not None:
-        raise rejected_error(rows, effect.scope, new.rejected, effect.collection)
+        raise rejection_error(rows, effect.scope, new.rejected, effect.collection)
     undo = undo_token(rows, effect.scope.tenant, len(notes)) if notes else ""
     done = Superseded(ref=new.ref, replaced=None, collection=effect.collection, expires_at=new.expires_at, undo=undo)
     return Outcome(done, tuple(notes))
@@ -229,7 +229,7 @@ def _supersede_entry(rows: Transaction, effect: Supersede, old: Entry, call: Cal
         origin=call.origin.with_source(effect.source),
     )
     if new.rejected is not None:
-        raise rejected_error(rows, old.scope, new.rejected, old.ref)
+        raise rejection_error(rows, old.scope, new.rejected, old.ref)
     done = Superseded(
         ref=new.ref,
         replaced=old.ref,

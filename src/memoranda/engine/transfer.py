@@ -155,7 +155,7 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
     """Lines that were refused before it began."""
     parts: ClassVar[tuple[str, ...]] = ("definitions", "sessions", "facts", "entries")
 
-    def passed_on_kind(self, *, is_owner: bool) -> OriginKind | None:
+    def kind_passed_on(self, *, is_owner: bool) -> OriginKind | None:
         """Return that it is from a file; the owner restores what was exported, and answers for it."""
         return None if is_owner else "import"
 
@@ -165,9 +165,9 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
             if (key := getattr(item, name, None)) is not None:
                 yield key
 
-    def divided(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Import, Import | None]:
+    def divide(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Import, Import | None]:
         """Return what is imported and what waits; the refused lines are listed in the result."""
-        rest, held = super().divided(fate, refused)
+        rest, held = super().divide(fate, refused)
         lines = tuple(
             ImportRefusal(scope=item.scope, key=getattr(item, "key", None), reason=reason) for item, reason in refused
         )
@@ -243,7 +243,7 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
     for entry in effect.entries:
         stored, written = _import_entry(rows, effect, entry, file_owners, call)
         if stored is not None and stored.rejected is not None:
-            refusals.append(ImportRefusal(scope=entry.scope, reason=_rejected_reason(stored.rejected)))
+            refusals.append(ImportRefusal(scope=entry.scope, reason=_reason_of_rejection(stored.rejected)))
         remembered += stored is not None and stored.stored
         notes.extend(written)
     refused = len(refusals)
@@ -476,21 +476,21 @@ def _without_rejected(
 ) -> ImportedFact | None:
     """Return a fact of a file; None if its value was rejected here, and a block without the lines that were."""
     scope = Scope(effect.scope.tenant, new.scope)
-    known = call.rejections.known(rows, scope)
+    known = call.rejections.of_scope(rows, scope)
     if not known or (is_internal(scope, new.key) and not is_block(scope, new.key)):
         return new
     value = decode(bytes(new.payload))
     rejection = find_among(known, value, new.key)
     if rejection is None:
         return new
-    refusals.append(ImportRefusal(scope=new.scope, key=new.key, reason=_rejected_reason(rejection.id)))
+    refusals.append(ImportRefusal(scope=new.scope, key=new.key, reason=_reason_of_rejection(rejection.id)))
     if not is_block(scope, new.key) or not isinstance(value, str):
         return None
     left = without_lines(value, lambda line: find_among(known, line) is not None)
     return msgspec.structs.replace(new, payload=msgspec.Raw(encode(left))) if left.strip() else None
 
 
-def _rejected_reason(rejection: str) -> str:
+def _reason_of_rejection(rejection: str) -> str:
     return f"Its value was rejected here: withdraw `{rejection}` if it is right after all"
 
 

@@ -327,7 +327,7 @@ def _revert(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ..
     revert: Callable[[Any, Any, Any], Any] = revert_book if key == BOOK else revert_text
     reverted = revert((before.value if before else None) or blank, written.value or blank, now or blank)
     is_whole = True
-    if isinstance(reverted, str) and (known := call.rejections.known(rows, scope)):
+    if isinstance(reverted, str) and (known := call.rejections.of_scope(rows, scope)):
         left = without_lines(reverted, lambda line: find_among(known, line) is not None)
         is_whole, reverted = left == reverted, left
     if (before is None or not is_whole) and reverted == blank:

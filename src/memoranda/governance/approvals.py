@@ -169,7 +169,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 def _inquire_waiting(rows: Reader, effect: Decide, call: Call) -> tuple[Effect, Any] | None:
     """Return the effect that will be approved, with what its own preparation has to know."""
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
-    if approval is None or _asked_for(approval, call) or effect.verdict != "approved":
+    if approval is None or _is_own_request(approval, call) or effect.verdict != "approved":
         return None
     waiting = approval.effect
     if waiting is None:
@@ -191,7 +191,7 @@ def _prepare_waiting(store: Store, effect: Decide, found: tuple[Effect, Any], ca
     return verb.preparation.prepare(store, waiting, inquired, call)
 
 
-def _asked_for(approval: Approval, call: Call) -> bool:
+def _is_own_request(approval: Approval, call: Call) -> bool:
     """Return whether the caller asked for it. A user decides about a conflict that was passed on in the user's name."""
     if approval.actor != call.origin.actor:
         return False
@@ -213,7 +213,7 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
             expected="pending",
             actual=approval.status,
         )
-    if _asked_for(approval, call):
+    if _is_own_request(approval, call):
         raise Denied(
             f"`{approval.actor}` asked for this and cannot decide it",
             hint="Another actor with approvals.decide has to",

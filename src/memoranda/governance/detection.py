@@ -669,9 +669,9 @@ def _quotations(data: bytes) -> list[tuple[int, int]]:
 def _hidden_texts(text: str, view: _View, triggers: set[str]) -> Iterator[tuple[str, int, int]]:
     """Yield what a text hides under one layer, with the place of the part that hides it."""
     if "base64" in triggers:
-        yield from _decoded_runs(text, _BASE64_RUN, _from_base64)
+        yield from _decode_runs(text, _BASE64_RUN, _from_base64)
     if "hex" in triggers:
-        yield from _decoded_runs(text, _HEX_RUN, _from_hex)
+        yield from _decode_runs(text, _HEX_RUN, _from_hex)
     views: dict[str, Callable[[], str]] = {
         "leet": lambda: view.data.translate(_LEET).decode(),
         "percent": lambda: unquote(text, errors="replace"),
@@ -693,7 +693,7 @@ def _letters_apart(view: _View) -> Iterator[tuple[str, int, int]]:
             yield signs.strong[hit], *view.origin(*match.span(1))
 
 
-def _decoded_runs(
+def _decode_runs(
     text: str, run: re.Pattern[str], decode: Callable[[str], bytes | None]
 ) -> Iterator[tuple[str, int, int]]:
     for match, _ in zip(run.finditer(text), range(_MOST_RUNS), strict=False):

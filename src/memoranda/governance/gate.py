@@ -510,7 +510,7 @@ class Gate:
             verdict = _decide_in(rows, policies, effect, call)
             if verdict.level == "deny":
                 return self._refuse(rows, effect, caller, verdict)
-            closed = self._closed(rows, effect, verb, call, examined)
+            closed = self._refusal_by_guard(rows, effect, verb, call, examined)
             if closed is not None:
                 return closed
             earlier = earlier_result(rows, effect)
@@ -550,7 +550,7 @@ class Gate:
             raise result
         return result
 
-    def _closed(
+    def _refusal_by_guard(
         self, rows: Transaction, effect: Effect, verb: Verb, call: Call, examined: Examined | None
     ) -> Refused | None:
         """Return why the guard refuses what an effect names in the rows, which is recorded; None if it does not."""
@@ -574,7 +574,7 @@ class Gate:
         """Hold what has to be reviewed, carry out the rest, and return its result."""
         held = self._hold(rows, examined, call)
         if examined.rest is None:
-            return _held(examined.effect, verb, examined, held)
+            return _result_of_hold(examined.effect, verb, examined, held)
         return _with_findings(carry_out(rows, examined.rest, call), examined, held)
 
     # refusals
@@ -683,7 +683,7 @@ def _places(effect: Effect, demands: Iterable[Demand]) -> Iterator[tuple[Scope, 
             yield scope or effect.scope, key.removeprefix("collections.")
 
 
-def _held(effect: Effect, verb: Verb, examined: Examined, held: tuple[str, ...]) -> Any:
+def _result_of_hold(effect: Effect, verb: Verb, examined: Examined, held: tuple[str, ...]) -> Any:
     """Return the result of an effect that waits as a whole: the error Held, if its verb has none."""
     if verb.held_result is not None:
         return verb.held_result(effect, held[0])

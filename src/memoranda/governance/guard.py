@@ -31,7 +31,7 @@ from memoranda.model.guard import (
     GuardRule,
     Subject,
     check_action,
-    guarded_kind,
+    kind_to_guard,
 )
 from memoranda.model.limits import check_count
 from memoranda.model.names import is_block
@@ -202,7 +202,7 @@ class _Fate:
             if policy.protected == "allow" or not _is_closed(scope, key, origin):
                 continue
             if policy.protected == "refuse":
-                raise _closed(key, policy, self._capability, origin)
+                raise _protection_error(key, policy, self._capability, origin)
             if policy.protected == "hold":
                 self.hold("protected: key", origin)
             else:
@@ -210,7 +210,7 @@ class _Fate:
                 self.warns = True
 
     def _of(self, origin: Origin, scope: Scope) -> GuardPolicy:
-        return self._policy(guarded_kind(origin), scope)
+        return self._policy(kind_to_guard(origin), scope)
 
 
 _CONTENTS = frozenset({"text", "value", "title", "description", "reason", "error", "replaces"})
@@ -237,17 +237,17 @@ def _origin(value: msgspec.Struct, origin: Origin) -> Origin:
 
 def examine(effect: Effect, origin: Origin, authority: Trust, book: GuardBook, *, is_owner: bool) -> Examined:
     """Return an effect as it may be carried out; raise Denied or LimitExceeded if it is refused as a whole."""
-    passed_on = effect.passed_on_kind(is_owner=is_owner)
+    passed_on = effect.kind_passed_on(is_owner=is_owner)
     if passed_on is not None:
         origin = _lower(origin, passed_on)
-    policy = book.policy(guarded_kind(origin), effect.scope)
-    if policy.is_open and not effect.parts and not book.has(guarded_kind(origin)):
+    policy = book.policy(kind_to_guard(origin), effect.scope)
+    if policy.is_open and not effect.parts and not book.has(kind_to_guard(origin)):
         return Examined(book, effect, effect)
     whole = _Fate(book.policy, effect.capability)
     shell = msgspec.structs.replace(effect, **dict.fromkeys(effect.parts, ()))
     changed = whole.examine(shell, effect.scope, origin)
-    if authority != "high" or guarded_kind(origin) != "user":
-        whole.protect(() if effect.parts else written_keys(effect), origin)
+    if authority != "high" or kind_to_guard(origin) != "user":
+        whole.protect(() if effect.parts else keys_to_write(effect), origin)
     if not effect.parts:
         findings = _unique(whole.findings)
         if not whole.held:
@@ -288,7 +288,7 @@ def _examine_parts(effect: Effect, shell: Effect, whole: _Fate, origin: Origin, 
         return Examined(book, full, None, (part,), _unique(whole.findings))
     if not state:
         return Examined(book, full, full, findings=_unique(whole.findings), warns=whole.warns)
-    rest, held = full.divided(lambda item: state.get(id(item), "kept"), refused)
+    rest, held = full.divide(lambda item: state.get(id(item), "kept"), refused)
     if held is None:
         return Examined(book, full, rest, (), _unique(whole.findings), tuple(reason for _, reason in refused))
     least = min((fate.origin or origin for fate in fates), key=lambda one: RANK_OF[one.trust])
@@ -333,12 +333,12 @@ def _is_closed(scope: Scope, key: str, origin: Origin) -> bool:
 def ensure_open(places: Iterable[tuple[Scope, str]], origin: Origin, book: GuardBook, capability: str) -> None:
     """Raise Denied if what an effect names in the rows is at a protected key that is closed to its origin."""
     for scope, key in places:
-        policy = book.policy(guarded_kind(origin), scope)
+        policy = book.policy(kind_to_guard(origin), scope)
         if policy.protected in ("refuse", "hold") and _is_closed(scope, key, origin):
-            raise _closed(key, policy, capability, origin)
+            raise _protection_error(key, policy, capability, origin)
 
 
-def _closed(key: str, policy: GuardPolicy, capability: str, origin: Origin) -> Denied:
+def _protection_error(key: str, policy: GuardPolicy, capability: str, origin: Origin) -> Denied:
     return Denied(
         f"`{key}` is protected: a write from `{policy.origin}` cannot change it",
         hint="Write it as a user, or with a handle that has the authority",
@@ -347,7 +347,7 @@ def _closed(key: str, policy: GuardPolicy, capability: str, origin: Origin) -> D
     )
 
 
-def written_keys(effect: Effect) -> Iterator[tuple[Scope, str]]:
+def keys_to_write(effect: Effect) -> Iterator[tuple[Scope, str]]:
     """Yield the keys that an effect names by itself, with their scopes."""
     for _, scope, key in effect.demands():
         if key is not None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.containment import SERVING, served_by, serving_events, written_nodes
+from memoranda.engine.containment import SERVING, as_served, nodes_of_events, serving_events
 from memoranda.engine.facts import content_key
 from memoranda.engine.lineage import descendants
 from memoranda.engine.pages import take_within
@@ -330,7 +330,7 @@ def _rollback(rows: Reader, event: Event) -> Rollback:
     first, last = positions_of(event.detail["undone"])
     tenant = event.tenant
     events = list(rows.events(tenant, start=first, limit=last - first + 1))
-    nodes = [node for node, _ in written_nodes(rows, events)]
+    nodes = [node for node, _ in nodes_of_events(rows, events)]
     ended = [one for one in events if one.effect in DELETIONS]
     # Who read there meanwhile was not given what had ended.
     places = [Scope(tenant, one.scope) for one in ended]
@@ -341,7 +341,7 @@ def _rollback(rows: Reader, event: Event) -> Rollback:
     for one in between:
         scope = Scope(tenant, one.scope)
         if one.effect in SERVING and any(place.covers(scope) or scope.covers(place) for place in places):
-            given.setdefault(one.position, served_by(one))
+            given.setdefault(one.position, as_served(one))
     refs = [node.ref for node in nodes]
     refs += [f"entry:{one.resource}" for one in ended if one.effect == "forget"]
     refs += [str(Ref("fact", Scope(tenant, one.scope), one.key or "")) for one in ended if one.effect == "delete_fact"]

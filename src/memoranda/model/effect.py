@@ -69,19 +69,19 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
     parts: ClassVar[tuple[str, ...]] = ()
     """Its fields with items that the guard can hold or leave out one by one; any other effect is held as a whole."""
 
-    def passed_on_kind(self, *, is_owner: bool) -> OriginKind | None:
+    def kind_passed_on(self, *, is_owner: bool) -> OriginKind | None:
         """Return what kind of origin its contents are from, if its caller only passes them on."""
         return None
 
     def passes_on(self, *, is_owner: bool) -> bool:
         """Return whether something in it is from another origin than its caller."""
-        return self.passed_on_kind(is_owner=is_owner) is not None
+        return self.kind_passed_on(is_owner=is_owner) is not None
 
     def keys_of(self, item: Any) -> Iterator[str]:
         """Yield the keys that one of its parts would write."""
         return iter(())
 
-    def divided(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Self, Self | None]:
+    def divide(self, fate: Callable[[Any], str], refused: list[tuple[Any, str]]) -> tuple[Self, Self | None]:
         """Return what is carried out and what is held of its parts, which are `kept`, `held` or `refused`."""
 
         def only(wanted: str) -> dict[str, Any]:

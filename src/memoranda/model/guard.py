@@ -92,10 +92,10 @@ DEFAULTS: dict[OriginKind, GuardPolicy] = {
 _LIKE: dict[Trust, OriginKind] = {"medium": "assistant", "low": "tool_external", "untrusted": "unknown"}
 
 
-def guarded_kind(origin: Origin) -> OriginKind:
+def kind_to_guard(origin: Origin) -> OriginKind:
     """Return the kind of origin whose policy counts: one that passes on what is trusted less counts as that.
 
-    >>> guarded_kind(Origin(kind="user")), guarded_kind(Origin(kind="user", trust="low"))
+    >>> kind_to_guard(Origin(kind="user")), kind_to_guard(Origin(kind="user", trust="low"))
     ('user', 'tool_external')
     """
     return origin.kind if is_at_least(origin.trust, TRUST_OF[origin.kind]) else _LIKE[origin.trust]

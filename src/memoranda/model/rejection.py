@@ -81,7 +81,7 @@ def text_form(text: str) -> bytes | None:
 
 def value_form(value: Any, key: str = "") -> bytes:
     """Return what a whole value says under a key, or under any key."""
-    return b"value:" + key.encode() + b"\0" + canonical(_folded(value))
+    return b"value:" + key.encode() + b"\0" + canonical(_fold(value))
 
 
 def statement_form(key: str, value: str) -> bytes:
@@ -117,9 +117,9 @@ def texts_in(value: Any) -> Iterator[str]:
             waiting += cast("list[Any]", one)
 
 
-def _folded(value: Any) -> Any:
+def _fold(value: Any) -> Any:
     if isinstance(value, str):
         return canonical_form(value.translate(_DECORATION))
     if isinstance(value, dict):
-        return {name: _folded(part) for name, part in cast("dict[str, Any]", value).items()}
-    return [_folded(part) for part in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {name: _fold(part) for name, part in cast("dict[str, Any]", value).items()}
+    return [_fold(part) for part in cast("list[Any]", value)] if isinstance(value, list) else value

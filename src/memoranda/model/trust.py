@@ -65,7 +65,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
             return self
         return msgspec.structs.replace(self, kind=kind, trust=lowest(self.trust, TRUST_OF[kind]))
 
-    def limited_to(self, trust: Trust) -> Origin:
+    def at_most(self, trust: Trust) -> Origin:
         """Return this origin with at most this trust."""
         return self if is_at_least(trust, self.trust) else msgspec.structs.replace(self, trust=trust)
 
@@ -85,7 +85,7 @@ def independent_origin(origin: Origin) -> tuple[str, str]:
     return origin.actor, (origin.source or "") if origin.trust == "high" else origin.kind
 
 
-def told_origin(origin: Origin) -> tuple[str, ...]:
+def origin_for_index(origin: Origin) -> tuple[str, ...]:
     """Return what is bounded together: all of a writer or, if that is fully trusted, of a source; empty without one."""
     if origin.trust != "high":
         return independent_origin(origin)

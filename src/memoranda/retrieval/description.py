@@ -163,18 +163,18 @@ class Description:
             # `dora_writes` is a handle where there is nothing clearer.
             self.identifiers = self._weak
 
-    def forgotten(self, memories: Sequence[Memory], ranking: Mapping[str, float]) -> Meant:
+    def to_forget(self, memories: Sequence[Memory], ranking: Mapping[str, float]) -> Meant:
         """Return what has to go so that nothing of what is described is left."""
         ids = [Identifier(one) for one in self.identifiers]
         if ids:
             found = [one for one in memories if _has_any(ids, one)]
-            found += [one for one in self._stamped(memories) if not found]
+            found += [one for one in self._with_stamp(memories) if not found]
             if self.has_aliases or self.is_everything:
-                named = self._named(memories)
+                named = self._mentions(memories)
                 found += [one for one in named if one not in found]
             return Meant({one.name: None for one in found}) if found else Meant(candidates=_best(ranking))
         if self.names:
-            found = self._named(memories)
+            found = self._mentions(memories)
             if not found and not self._attributes:
                 return Meant(candidates=_best(ranking))
             if self._is_topic and (about := [one for one in found if self._share(one.text) >= _TOPIC]):
@@ -187,7 +187,7 @@ class Description:
             return Meant(candidates=tuple(one.name for one in found)[:_MOST_CANDIDATES] or _best(ranking))
         return self._likeliest(memories, ranking)
 
-    def superseded(self, memories: Sequence[Memory], ranking: Mapping[str, float]) -> Meant:
+    def to_supersede(self, memories: Sequence[Memory], ranking: Mapping[str, float]) -> Meant:
         """Return the one memory that is no longer true, if one is likely enough; the latest of equal ones."""
         ids = [Identifier(one) for one in self.identifiers]
         names = [Identifier(one) for one in self.names]
@@ -282,7 +282,7 @@ class Description:
         near += [one for one in said if one.name in behind]
         return Meant({one.name: self._rest_of(one) for one in near})
 
-    def _named(self, memories: Sequence[Memory]) -> list[Memory]:
+    def _mentions(self, memories: Sequence[Memory]) -> list[Memory]:
         pairs = [(Identifier(name), name) for name in self.names]
         return [
             memory
@@ -295,7 +295,7 @@ class Description:
             )
         ]
 
-    def _stamped(self, memories: Sequence[Memory]) -> list[Memory]:
+    def _with_stamp(self, memories: Sequence[Memory]) -> list[Memory]:
         """Return what has an identifier with a date behind it, or the whole of a digest that it is the beginning of."""
         found: list[Memory] = []
         for identifier in self.identifiers:

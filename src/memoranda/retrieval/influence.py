@@ -87,7 +87,7 @@ class _Shares:
         return mask if self._low > 0 else mask & (origins.trust > _LOW)
 
 
-def bounded(
+def bound_places(
     totals: NDArray[np.floating[Any]], origins: Origins, is_match: Callable[[], Mask], best_of: BestOf, limit: int
 ) -> Places:
     """Return the places of the best rows, at most `limit`, in order and with the shares of origins kept.
@@ -118,7 +118,7 @@ def bounded(
     return _best_finite(of_taken, best_of, len(taken))
 
 
-def bounded_list(rows: Sequence[tuple[int, Hashable]], is_match: Sequence[bool], limit: int) -> list[int]:
+def bound_list(rows: Sequence[tuple[int, Hashable]], is_match: Sequence[bool], limit: int) -> list[int]:
     """Return the places of the best of some rows, which are in order, each with its trust and its origin.
 
     The origin of a fully trusted writer without a source is empty.
@@ -132,7 +132,7 @@ def bounded_list(rows: Sequence[tuple[int, Hashable]], is_match: Sequence[bool],
     def best_of(left: NDArray[np.floating[Any]], limit: int) -> Places:
         return (-left).argsort(kind="stable")[:limit]
 
-    return bounded(totals, origins, lambda: np.array(is_match, np.bool_), best_of, limit).tolist()
+    return bound_places(totals, origins, lambda: np.array(is_match, np.bool_), best_of, limit).tolist()
 
 
 def crowd_of(rows: Sequence[tuple[int, int]], limit: int) -> Crowd | None:

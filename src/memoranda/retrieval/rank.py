@@ -41,7 +41,7 @@ from memoranda.retrieval.index.neighbours import text_evidence
 from memoranda.retrieval.index.postings import Evidence, TermPostings, unpack_postings
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.retrieval.index.vectors import kth_bound
-from memoranda.retrieval.influence import NEAR, Crowd, Origins, bounded, crowd_of
+from memoranda.retrieval.influence import NEAR, Crowd, Origins, bound_places, crowd_of
 
 # For the vector, a stop word has the weight of a word in this share of the entries: "when" means something.
 _STOP_WORD_SHARE = 0.2
@@ -272,7 +272,7 @@ def rank(
         for row, why in order:
             if why.relevance < threshold:
                 continue
-            if index.has_several_origins and (restated := index.restated(row)):
+            if index.has_several_origins and (restated := index.restatements(row)):
                 why = msgspec.structs.replace(why, restated=restated)
             number = int(sequence[row])
             if not expand:
@@ -288,7 +288,7 @@ def crowd_in(index: ShelfIndex, ranked: Sequence[Ranked], limit: int) -> Crowd |
     if not index.has_several_origins:
         return None
     with index.lock:
-        return crowd_of(index.told_origins([one.sequence for one in ranked]), limit)
+        return crowd_of(index.origins_in_index([one.sequence for one in ranked]), limit)
 
 
 _Order = list[tuple[int, Why]]
@@ -323,7 +323,7 @@ def _by_vector(
     if bound:
         every = index.vectors.product(vector)
         totals = every if eligible is None else np.where(eligible, every, np.float32(-np.inf))
-        rows = bounded(totals, _origins(index), lambda: every >= _cosine_of(NEAR, calibration), _best, limit)
+        rows = bound_places(totals, _origins(index), lambda: every >= _cosine_of(NEAR, calibration), _best, limit)
         cosines = every.take(rows)
     relevances = relevance(cosines.astype(np.float64), calibration)
     return [
@@ -382,7 +382,7 @@ def _by_parts(
         best_of = _best
     if bound:
         origins = _origins(index) if found is None else _origins(index).take(found)
-        best = bounded(totals, origins, is_match, best_of, limit)
+        best = bound_places(totals, origins, is_match, best_of, limit)
     else:
         best = best_of(totals, limit)
     best = best[totals.take(best) > -np.inf]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memoranda.errors import Corrupt
 from memoranda.model.entry import Indexed
-from memoranda.model.trust import RANK_OF, TRUSTED, told_origin
+from memoranda.model.trust import RANK_OF, TRUSTED, origin_for_index
 from memoranda.retrieval.analysis.analyser import Analysis, unpack, unpack_all
 from memoranda.retrieval.filter import Filter
 from memoranda.retrieval.index.columns import Columns, Fields, GrowingArray
@@ -236,7 +236,7 @@ class ShelfIndex:
         """Whether rows of more than one origin were ever added; one alone is not bounded."""
         return len(self._seen_origins) > 1
 
-    def restated(self, row: int) -> int:
+    def restatements(self, row: int) -> int:
         """Return how many other rows of the same origin have the same words; 0 for what has no origin."""
         words, origin = int(self.likeness[row]), int(self.origin[row])
         if not origin or not words & _SAYS_THE_SAME or self._rows_alike.get(words, 0) < 2:
@@ -244,7 +244,7 @@ class ShelfIndex:
         alike = (self.likeness == words) & (self.origin == origin) & self._present.rows
         return int(np.count_nonzero(alike)) - 1
 
-    def told_origins(self, sequences: Iterable[int]) -> list[tuple[int, int]]:
+    def origins_in_index(self, sequences: Iterable[int]) -> list[tuple[int, int]]:
         """Return the trust and the origin of entries by their sequence numbers."""
         with self.lock:
             places, _ = self._places(np.fromiter(sequences, np.int64))
@@ -255,7 +255,7 @@ class ShelfIndex:
         with self.lock:
             return list(self._origins)
 
-    def repeated(self, sequences: Iterable[int]) -> set[int]:
+    def repetitions(self, sequences: Iterable[int]) -> set[int]:
         """Return those of these entries whose words another entry may have too."""
         with self.lock:
             places, _ = self._places(np.fromiter(sequences, np.int64))
@@ -267,7 +267,7 @@ class ShelfIndex:
                 if counted.get(wording, 0) > 1
             }
 
-    def said_alike(
+    def alike(
         self, sequence: int, most: int, allowed: Callable[[NDArray[np.int64]], NDArray[np.bool_]] | None = None
     ) -> list[int]:
         """Return the sequence numbers of other entries with the words of one, those of different origins first."""
@@ -421,7 +421,7 @@ class ShelfIndex:
             self._seen_origins.add(0)
             return
         sources, numbers = self._sources, self._origins
-        told = [numbers.setdefault(told_origin(row.origin), len(numbers)) for row in new]
+        told = [numbers.setdefault(origin_for_index(row.origin), len(numbers)) for row in new]
         self._source.extend([sources.setdefault(row.origin.source or row.conversation, len(sources)) for row in new])
         self._origin.extend(told)
         self._trust.extend([RANK_OF[row.origin.trust] for row in new])

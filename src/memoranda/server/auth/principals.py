@@ -174,7 +174,7 @@ class _Authentication:
             path = scope["path_template"]
             if path not in OPEN_PATHS and not path.startswith("/docs/"):
                 try:
-                    access = self._lowered(await self._authenticate(_token_in(scope)), scope)
+                    access = self._lower(await self._authenticate(_token_in(scope)), scope)
                 except Unauthenticated as refused:
                     self._attempts.fail(client_address(self._attempts, scope), refused)
                     raise
@@ -185,7 +185,7 @@ class _Authentication:
 
         return handle
 
-    def _lowered(self, access: Access, scope: Connection) -> Access:
+    def _lower(self, access: Access, scope: Connection) -> Access:
         """Return the access of a request that passes on what another origin says: it is trusted no more than that."""
         named = [value for name, value in scope["headers"] if name == _ORIGIN]
         if not named:

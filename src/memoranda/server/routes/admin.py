@@ -175,7 +175,7 @@ def list_guard(request: StrictRequest) -> GuardRules:
 def set_guard(request: StrictRequest, data: JSONBody[SetGuard]) -> GuardRules:
     """Say what the guard does about what kinds of origins write at and below a scope; the nearest scope counts."""
     rules = request.auth.memory.guard.set(
-        _guarded_scope(request, data.scope),
+        _scope_to_guard(request, data.scope),
         origins=data.origins,
         instructions=data.instructions,
         secrets=data.secrets,
@@ -195,7 +195,7 @@ GuardedOrigin = Annotated[OriginKind | None, QueryParameter(description="Only ab
 def reset_guard(request: StrictRequest, named: GuardedScope = None, origin: GuardedOrigin = None) -> None:
     """Forget what was said about a scope: what is said above it counts, or the default."""
     origins = ORIGIN_KINDS if origin is None else (origin,)
-    request.auth.memory.guard.reset(_guarded_scope(request, named), origins=origins)
+    request.auth.memory.guard.reset(_scope_to_guard(request, named), origins=origins)
 
 
 @post("/guard/check", **in_thread("Look through a value", status=200))
@@ -205,7 +205,7 @@ def check_content(request: StrictRequest, data: JSONBody[CheckContent]) -> Detec
     return Detections(detections=[Detection(**msgspec.structs.asdict(one)) for one in found])
 
 
-def _guarded_scope(request: StrictRequest, named: str | None) -> Scope | None:
+def _scope_to_guard(request: StrictRequest, named: str | None) -> Scope | None:
     return None if named is None else Scope.named(named, tenant=request.auth.memory.tenant)
 
 

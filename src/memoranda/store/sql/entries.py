@@ -328,7 +328,7 @@ class EntryRows(Rows):
             origin = origins.get(sequence, TRUSTED) if origins else TRUSTED
             yield Indexed(sequence, namespace, metadata, expires_at, analysis, vector, origin)
 
-    def _told_origins(self, tenant: str, number: int, after: int) -> dict[int, Origin]:
+    def _origins_for_index(self, tenant: str, number: int, after: int) -> dict[int, Origin]:
         """Return the origins on a shelf that have a source or are not fully trusted, by the sequences of entries."""
         found = self._all("list_told_origins", tenant, number, after)
         return {sequence: origin_of(*columns) for sequence, *columns in found}
@@ -396,7 +396,7 @@ class EntryRows(Rows):
         tenant, size = shelf.scope.tenant, self._vector_size(shelf, embedder)
         slot = self._value("get_slot", tenant, shelf.collection, embedder)
         for number, _ in self._numbers(shelf) if slot is not None else ():
-            origins = self._told_origins(tenant, number, after)
+            origins = self._origins_for_index(tenant, number, after)
             while True:
                 self._check_work(work)
                 page = self._all("page_indexed", tenant, number, after, slot, LONG_PAGE)
@@ -415,7 +415,7 @@ class EntryRows(Rows):
         after = places[0][0] - 1 if places else 0
         origins: dict[int, Origin] = {}
         for number, _ in self._numbers(shelf):
-            origins |= self._told_origins(tenant, number, after)
+            origins |= self._origins_for_index(tenant, number, after)
         for page in _pages(places, LONG_PAGE) if slot is not None else ():
             self._check_work(work)
             found = self._all("list_indexed", tenant, self._array([sequence for sequence, _ in page]), slot)

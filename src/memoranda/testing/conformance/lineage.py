@@ -292,7 +292,7 @@ class ContainmentPromises:
         assert all(finding.ok for finding in memory.inspect())
 
     def test_g55_undo_restores_the_same_visibility_and_origins(self, memory: Memory, ada: ScopedMemory) -> None:
-        def seen() -> list[object]:
+        def visible() -> list[object]:
             found = [(one.ref, one.content, one.metadata, one.origin) for one in ada.entries()]
             facts = [(one.key, one.value, one.origin) for one in ada.list()]
             shared = [(one.ref, one.content, one.origin) for one in memory.at("project:atlas").entries()]
@@ -302,12 +302,12 @@ class ContainmentPromises:
         ada.copy(page.ref, to="project:atlas")
         ada.remember("Ada could go to Rome", derived_from=["fact:user:ada#tip"])
         ada.remember("Ada knows Rome well")
-        before = seen()
+        before = visible()
         done = memory.taint(actor="tool:web")
-        assert seen() != before
+        assert visible() != before
         assert recall_contents(ada, "Rome") == ["Ada knows Rome well"]
         memory.undo(done)
-        assert seen() == before
+        assert visible() == before
         assert all(finding.ok for finding in memory.inspect())
 
     @pytest.mark.parametrize("by", ["ref", "actor", "origin", "event"])

@@ -12,7 +12,7 @@ _WIDE = ("*", "", "%", "ada*", "ad%", "ada,bo", "user:ada", "../ada")
 """What a caller may pass where one user is meant."""
 
 
-def found(system: MemorySystem, user: str, query: str, limit: int = 5) -> list[str]:
+def answers(system: MemorySystem, user: str, query: str, limit: int = 5) -> list[str]:
     """Return the texts that a search finds."""
     return [one.text for one in system.search(user, query, limit)]
 
@@ -47,10 +47,10 @@ def g1_nothing_crosses_a_scope(system: MemorySystem, checks: Checks) -> None:
     system.write("bo", "The studio closes at six")
     system.settle()
     checks.must("heron-4417" in system.prompt("ada", query), "the owner's own memory in the prompt")
-    checks.must(says(found(system, "bo", "When does the studio close?"), "six"), "the memory of the other user")
+    checks.must(says(answers(system, "bo", "When does the studio close?"), "six"), "the memory of the other user")
     for user in _OTHERS:
         checks.must_not("heron-4417" in system.prompt(user, query), f"it in the prompt of {user}")
-        checks.must_not(says(found(system, user, query, 50), "heron-4417"), f"it in a search of {user}")
+        checks.must_not(says(answers(system, user, query, 50), "heron-4417"), f"it in a search of {user}")
 
 
 @requirement(
@@ -66,11 +66,11 @@ def g2_no_argument_widens_a_scope(system: MemorySystem, checks: Checks) -> None:
     for wide in _WIDE:
         leaked = _or_nothing(lambda wide=wide: system.search(wide, "code of the studio vault", 50))
         checks.must_not(any("heron-4417" in one.text for one in leaked), f"it in a search of `{wide}`")
-        checks.refused(lambda wide=wide: system.write(wide, f"planted by {wide}"))
-        checks.refused(lambda wide=wide: system.forget(wide, ref))
-    checks.refused(lambda: system.forget("bo", ref))
-    checks.must_not(says(found(system, "ada", "planted by", 50), "planted"), "what another wrote")
-    checks.must(says(found(system, "ada", "code of the studio vault"), "heron-4417"), "the memory after the attempts")
+        checks.is_refused(lambda wide=wide: system.write(wide, f"planted by {wide}"))
+        checks.is_refused(lambda wide=wide: system.forget(wide, ref))
+    checks.is_refused(lambda: system.forget("bo", ref))
+    checks.must_not(says(answers(system, "ada", "planted by", 50), "planted"), "what another wrote")
+    checks.must(says(answers(system, "ada", "code of the studio vault"), "heron-4417"), "the memory after the attempts")
 
 
 @requirement(
@@ -129,16 +129,18 @@ def g5_a_deleted_source_takes_its_derivatives(system: MemorySystem, checks: Chec
     system.write("ada", "In short, the kiln will cost 4417", sources=[doomed])
     system.write("ada", "In short, the clay will cost 880", sources=[kept])
     system.settle()
-    checks.control(says(found(system, "ada", "What will the kiln cost?"), "In short"), "the summary before")
+    checks.control(says(answers(system, "ada", "What will the kiln cost?"), "In short"), "the summary before")
     system.forget_source("ada", "I live in Porto.")
     system.forget("ada", doomed)
     system.maintain()
     system.settle()
-    checks.must(says(found(system, "ada", "What is the dog called?"), "Rex"), "what the other message taught")
+    checks.must(says(answers(system, "ada", "What is the dog called?"), "Rex"), "what the other message taught")
     checks.must("In short, the clay will cost 880" in system.listing("ada"), "the other summary")
-    checks.must_not(says(found(system, "ada", "Where does she live?", 20), "Porto"), "what the deleted message taught")
     checks.must_not(
-        says(found(system, "ada", "What will the kiln cost?", 20), "4417"), "the summary of what is deleted"
+        says(answers(system, "ada", "Where does she live?", 20), "Porto"), "what the deleted message taught"
+    )
+    checks.must_not(
+        says(answers(system, "ada", "What will the kiln cost?", 20), "4417"), "the summary of what is deleted"
     )
 
 
@@ -156,7 +158,7 @@ def g6_a_rebuild_finds_everything_again(system: MemorySystem, checks: Checks) ->
     system.reindex()
     system.restart()
     for token in tokens:
-        checks.must(says(found(system, "ada", f"crate {token}"), token), f"`{token}` after the rebuild")
+        checks.must(says(answers(system, "ada", f"crate {token}"), token), f"`{token}` after the rebuild")
 
 
 @requirement(

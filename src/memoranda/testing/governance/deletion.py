@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.testing.governance.boundaries import current, found, says
+from memoranda.testing.governance.boundaries import answers, current, says
 from memoranda.testing.governance.requirements import Checks, requirement
 from memoranda.testing.governance.system import Claim, MemorySystem, Writer
 
@@ -22,7 +22,7 @@ def _claim(system: MemorySystem, checks: Checks, part: str) -> Claim:
 
 def _restate(system: MemorySystem, checks: Checks, text: str) -> None:
     for place, writer in enumerate(_WRITERS):
-        checks.refused(
+        checks.is_refused(
             lambda writer=writer, place=place: system.write("ada", text, writer=writer, metadata={"n": str(place)})
         )
     system.settle()
@@ -32,17 +32,17 @@ def _reject_and_restate(system: MemorySystem, checks: Checks) -> None:
     wrong = system.write("ada", _WRONG)
     system.write("ada", _BESIDE)
     system.settle()
-    checks.control(says(found(system, "ada", "studio rent"), "4417"), "the value before it was rejected")
+    checks.control(says(answers(system, "ada", "studio rent"), "4417"), "the value before it was rejected")
     system.reject("ada", _WRONG)
-    checks.refused(lambda: system.supersede("ada", wrong, _RIGHT))
+    checks.is_refused(lambda: system.supersede("ada", wrong, _RIGHT))
     if not says(system.listing("ada"), _RIGHT):
         system.write("ada", _RIGHT)
     _restate(system, checks, _WRONG)
 
 
 def _check_rejected(system: MemorySystem, checks: Checks) -> None:
-    checks.must(says(found(system, "ada", "kilns of the studio"), _BESIDE), "a neighbour that was never rejected")
-    checks.must(says(found(system, "ada", "studio rent"), _RIGHT), "the value that took its place")
+    checks.must(says(answers(system, "ada", "kilns of the studio"), _BESIDE), "a neighbour that was never rejected")
+    checks.must(says(answers(system, "ada", "studio rent"), _RIGHT), "the value that took its place")
     checks.must_not(says(system.listing("ada"), _WRONG), "it as an active memory")
     checks.must_not(says(current(system, "ada", "studio rent", 20), _WRONG), "it in a search")
     checks.must_not(_WRONG in system.prompt("ada", "What is the rent of the studio?"), "it in a prompt")
@@ -102,11 +102,11 @@ def g11_another_spelling_is_refused(system: MemorySystem, checks: Checks) -> Non
     )
     paraphrase = "Each month the studio costs them four thousand and some"
     for spelling in spellings:
-        checks.refused(lambda spelling=spelling: system.write("ada", spelling))
+        checks.is_refused(lambda spelling=spelling: system.write("ada", spelling))
     system.write("ada", paraphrase)
     system.settle()
     listed = system.listing("ada")
-    checks.must(says(found(system, "ada", "What does the studio cost each month?"), paraphrase), "the paraphrase")
+    checks.must(says(answers(system, "ada", "What does the studio cost each month?"), paraphrase), "the paraphrase")
     for number, spelling in enumerate(spellings, 1):
         checks.must_not(spelling in listed, f"spelling {number}")
 
@@ -144,13 +144,13 @@ def g13_no_second_unit_is_made(system: MemorySystem, checks: Checks) -> None:
     system.settle()
     rejected = _claim(system, checks, "Porto").text
     system.reject("ada", rejected)
-    waiting = len(system.held("ada"))
+    waiting = len(system.pending("ada"))
     system.feed("ada", _CONVERSATION, conversation="c2")
     system.maintain()
     _restate(system, checks, rejected)
-    checks.must(says(found(system, "ada", "What is the dog called?"), "Rex"), "a memory beside it")
+    checks.must(says(answers(system, "ada", "What is the dog called?"), "Rex"), "a memory beside it")
     checks.must_not(system.listing("ada").count(rejected), "an active unit")
-    checks.must_not(len(system.held("ada")) > waiting, "a unit that waits")
+    checks.must_not(len(system.pending("ada")) > waiting, "a unit that waits")
 
 
 @requirement(
@@ -172,9 +172,9 @@ def g14_a_deletion_survives_rebuild_and_restart(system: MemorySystem, checks: Ch
     file = system.folder / "export.jsonl"
     system.export(file)
     query = "What is the courier's number?"
-    checks.must(says(found(system, "ada", "When does the courier come?"), "Fridays"), "its sibling")
+    checks.must(says(answers(system, "ada", "When does the courier come?"), "Fridays"), "its sibling")
     checks.must(any(doomed.endswith(one.resource) for one in system.deletions()), "the deletion in the record")
-    checks.must_not(says(found(system, "ada", query, 20), "555-0144"), "it in a search")
+    checks.must_not(says(answers(system, "ada", query, 20), "555-0144"), "it in a search")
     checks.must_not("555-0144" in system.prompt("ada", query), "it in a prompt")
     checks.must_not(says(system.listing("ada"), "555-0144"), "it in a list")
     checks.must_not(b"555-0144" in file.read_bytes(), "it in an export")
@@ -208,7 +208,7 @@ def g15_corrections_survive_a_rebuild(system: MemorySystem, checks: Checks) -> N
         history = system.history("ada", newer[new])
         checks.must(old in history and history[-1] == new, f"`{old}` in the history")
         checks.must_not(old in current(system, "ada", query, 20), f"`{old}`")
-    checks.must_not(says(found(system, "ada", "Is the kettle broken?", 20), "kettle"), "what was retracted")
+    checks.must_not(says(answers(system, "ada", "Is the kettle broken?", 20), "kettle"), "what was retracted")
 
 
 @requirement(
@@ -225,7 +225,7 @@ def g16_what_was_taken_back_is_not_learned_again(system: MemorySystem, checks: C
     system.feed("ada", _CONVERSATION)
     system.maintain()
     system.settle()
-    checks.must(says(found(system, "ada", "What is the dog called?"), "Rex"), "the other fact")
+    checks.must(says(answers(system, "ada", "What is the dog called?"), "Rex"), "the other fact")
     checks.must_not(says([one.text for one in system.claims("ada")], "Porto"), "what was taken back")
     checks.must_not(says(current(system, "ada", "Where does she live?", 20), "Porto"), "it in a search, as current")
 
@@ -243,17 +243,17 @@ def g17_a_deletion_reaches_copies(system: MemorySystem, checks: Checks) -> None:
     system.share("ada", doomed, "bo")
     system.settle()
     query = "What is the alarm code?"
-    checks.control(says(found(system, "bo", query), "7712"), "the copy before")
+    checks.control(says(answers(system, "bo", query), "7712"), "the copy before")
     file = system.folder / "before.jsonl"
     system.export(file)
     system.forget("ada", doomed)
     system.settle()
-    checks.must_not(says(found(system, "bo", query, 20), "7712"), "the copy after the deletion")
+    checks.must_not(says(answers(system, "bo", query, 20), "7712"), "the copy after the deletion")
     system.restore(file)
     system.settle()
-    checks.must(says(found(system, "bo", "When is the alarm tested?"), "Mondays"), "what the other user wrote")
+    checks.must(says(answers(system, "bo", "When is the alarm tested?"), "Mondays"), "what the other user wrote")
     for user in ("ada", "bo"):
-        checks.must_not(says(found(system, user, query, 20), "7712"), f"it with {user} after the restore")
+        checks.must_not(says(answers(system, user, query, 20), "7712"), f"it with {user} after the restore")
 
 
 _DERIVED = ("fact", "entr", "statement", "block", "line", "vector", "word", "index", "cache", "prompt")
@@ -290,14 +290,14 @@ def g21_thirteen_steps(system: MemorySystem, checks: Checks) -> None:
             checks.must_not(leaks, f"it in {place}")
     checks.must(probes, "probes by name")
     checks.must(any(claim.ref.endswith(one.resource) for one in system.deletions()), "the deletion in the record")
-    checks.must(says(found(system, "ada", "What is the dog called?"), "Rex"), "what is beside it")
+    checks.must(says(answers(system, "ada", "What is the dog called?"), "Rex"), "what is beside it")
     shared = system.write("ada", "The alarm code is 7712")
     system.share("ada", shared, "bo")
     system.settle()
-    checks.control(says(found(system, "bo", "alarm code"), "7712"), "the copy before")
+    checks.control(says(answers(system, "bo", "alarm code"), "7712"), "the copy before")
     system.forget("ada", shared)
     system.settle()
-    checks.must_not(says(found(system, "bo", "alarm code", 20), "7712"), "the copy after the deletion")
+    checks.must_not(says(answers(system, "bo", "alarm code", 20), "7712"), "the copy after the deletion")
 
 
 @requirement(
@@ -311,7 +311,7 @@ def g22_what_is_settled_is_found(system: MemorySystem, checks: Checks) -> None:
         system.write("ada", f"Crate {number} has the seal kestrel-{4417 + number}")
     system.settle()
     for number in range(12):
-        told = found(system, "ada", f"crate {number} with the seal kestrel-{4417 + number}", 20)
+        told = answers(system, "ada", f"crate {number} with the seal kestrel-{4417 + number}", 20)
         checks.must(says(told, f"kestrel-{4417 + number}"), f"crate {number}")
 
 
@@ -402,9 +402,9 @@ def g28_a_direct_question_finds_nothing(system: MemorySystem, checks: Checks) ->
         system.write("ada", f"Shelf {number} has glaze number {number * 11}")
     system.forget("ada", doomed)
     system.settle()
-    checks.must(says(found(system, "ada", "glaze on shelf 3"), "Shelf 3"), "the rest")
+    checks.must(says(answers(system, "ada", "glaze on shelf 3"), "Shelf 3"), "the rest")
     for query in (text, "555-0144", "courier", "number"):
-        checks.must_not(says(found(system, "ada", query, 100), "555-0144"), f"it when asked `{query}`")
+        checks.must_not(says(answers(system, "ada", query, 100), "555-0144"), f"it when asked `{query}`")
 
 
 @requirement(
@@ -418,7 +418,7 @@ def g29_a_compound_sentence_keeps_its_rest(system: MemorySystem, checks: Checks)
     system.write("ada", "Ada lives in Bergen and works at Polaris as a glazier.")
     system.forget_about("ada", "Ada's employer")
     system.settle()
-    checks.must(says(found(system, "ada", "Where does Ada live?"), "Bergen"), "the other half")
+    checks.must(says(answers(system, "ada", "Where does Ada live?"), "Bergen"), "the other half")
     checks.must_not(says(system.listing("ada"), "Polaris"), "the forgotten half")
 
 
@@ -490,9 +490,9 @@ def g33_erased_text_is_gone_from_the_files(system: MemorySystem, checks: Checks)
     system.write("ada", "The label of the crate reads kestrelquay4417")
     system.write("bo", "The label of the crate reads plovermere880")
     system.settle()
-    checks.control(b"kestrelquay4417" in system.stored_bytes(), "it in the files before")
+    checks.control(b"kestrelquay4417" in system.bytes_on_disk(), "it in the files before")
     system.erase("ada")
     system.restart()
-    stored = system.stored_bytes()
+    stored = system.bytes_on_disk()
     checks.must(b"plovermere880" in stored, "what another user wrote")
     checks.must_not(b"kestrelquay4417" in stored, "it in the files")

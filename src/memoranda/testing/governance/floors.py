@@ -121,7 +121,7 @@ class NullStore(MemorySystem):
     def restart(self) -> None:
         """Accept the call."""
 
-    def stored_bytes(self) -> bytes:
+    def bytes_on_disk(self) -> bytes:
         """Have no bytes."""
         return b""
 
@@ -140,7 +140,7 @@ class NullStore(MemorySystem):
         """Find nothing."""
         return []
 
-    def held(self, user: str) -> list[str]:
+    def pending(self, user: str) -> list[str]:
         """Find nothing."""
         return []
 
@@ -397,7 +397,7 @@ class CarelessStore(AppendStore, NullStore):
         """List everything."""
         return [Deletion(one.ref, one.user, "owner", 0) for one in self._kept]
 
-    def stored_bytes(self) -> bytes:
+    def bytes_on_disk(self) -> bytes:
         """Return every text."""
         return "\n".join(self.audit()).encode()
 

@@ -285,7 +285,7 @@ class MemorandaSystem(MemorySystem):
     def _waiting(self) -> list[Approval]:
         return [one for one in self._memory.approvals.list() if one.status == "pending" and one.cause != "conflict"]
 
-    def held(self, user: str) -> list[str]:
+    def pending(self, user: str) -> list[str]:
         """Return what waits for a review or for confirmation."""
         return [one.id for one in self._waiting() if one.scope == f"user:{user}"]
 

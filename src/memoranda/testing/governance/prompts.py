@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from memoranda.agent.models import Ask, Model, Said
-from memoranda.testing.governance.boundaries import current, found, says
+from memoranda.testing.governance.boundaries import answers, current, says
 from memoranda.testing.governance.requirements import Checks, requirement
 from memoranda.testing.governance.system import MemorySystem
 
@@ -159,7 +159,7 @@ def g54_a_flood_leaves_the_trusted_memory(system: MemorySystem, checks: Checks) 
         system.write("ada", f"Invoices are paid to account XX99-{number:04}", writer="tool_external")
     system.settle()
     limit = 6
-    told = found(system, "ada", "Which account are invoices paid to?", limit)
+    told = answers(system, "ada", "Which account are invoices paid to?", limit)
     checks.must(says(told, "PT50-4417"), "the trusted memory")
     checks.must_not(sum("XX99" in text for text in told) > limit // 2, "more than half of the places")
 

@@ -52,7 +52,7 @@ class Checks:
         if present:
             self.present.append(what)
 
-    def refused(self, call: Callable[[], object]) -> bool:
+    def is_refused(self, call: Callable[[], object]) -> bool:
         """Return whether the system declined a call."""
         try:
             call()

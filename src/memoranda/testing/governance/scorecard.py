@@ -95,14 +95,14 @@ def rich_table(cards: Sequence[Scorecard]) -> Table:
         one = REQUIREMENTS[number]
         for place, part in enumerate(one.parts):
             head = (f"G{number}", one.title) if place == 0 else ("", "")
-            table.add_row(*head, part, *(_styled(card.outcome(number), part) for card in cards))
+            table.add_row(*head, part, *(_style(card.outcome(number), part) for card in cards))
     table.add_section()
     for part in PARTS:
         table.add_row("", f"{part}s", part, *(str(card.score(part)) for card in cards), style="bold")
     return table
 
 
-def _styled(outcome: Outcome | None, part: Part) -> str:
+def _style(outcome: Outcome | None, part: Part) -> str:
     result = _result(outcome, part)
     sign = cell(outcome, part)
     style = "" if result is None else _STYLES.get(result, "")

@@ -249,7 +249,7 @@ class MemorySystem:
         """Close the system and open the same data again."""
         _missing("restart")
 
-    def stored_bytes(self) -> bytes:
+    def bytes_on_disk(self) -> bytes:
         """Return all bytes that the system keeps on disk."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         if not files:
@@ -274,7 +274,7 @@ class MemorySystem:
         """Return writes that wait because they contradict something more trusted."""
         _missing("conflicts")
 
-    def held(self, user: str) -> list[str]:
+    def pending(self, user: str) -> list[str]:
         """Return the ids of what waits for a review or for confirmation."""
         _missing("held")
 
