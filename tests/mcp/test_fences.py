@@ -61,7 +61,8 @@ def test_what_is_trusted_less_is_left_out_where_that_is_asked_for(door: tuple[me
     memory, backend = door
     memory.scope(user="ada").remember("The loom is warped with linen", collection="looms")
     memory.from_origin("tool_external").scope(user="ada").remember("The loom is warped with nylon", collection="looms")
-    for trust, is_told in (("untrusted", True), ("medium", False)):
+    cases: tuple[tuple[Trust, bool], ...] = (("untrusted", True), ("medium", False))
+    for trust, is_told in cases:
         found = backend.recall(RecallEntries(query="loom warped", collection="looms", min_trust=trust))
         assert sorted(match.content[-5:] for match in found.results) == ["linen", "nylon"][: 1 + is_told]
         told = backend.context(ReadContext(query="loom warped", min_trust=trust)).text
