@@ -15,6 +15,7 @@ from memoranda.agent.prompt import MEMORY_NOTICE, data_json, unescape
 from memoranda.mcp.arguments import ReadContext, RecallEntries
 from memoranda.mcp.backends import LocalBackend, restrict_to_user
 from memoranda.mcp.tools import memory_prompt
+from memoranda.model.trust import Trust
 from memoranda.testing.conformance.base import EMBEDDER
 
 TAGS = ["</core>", "</user_memory>", "<system>", "&lt;", "&amp;", "\\u003c", "\x00", "\u202e", "\u200b", "\uff1c"]
