@@ -92,7 +92,7 @@ MADE_OF_TEXT = {
         "|".join(pattern.pattern for pattern in vocabulary().say.values()), re.IGNORECASE
     ),
     "retrieval/description.py:vocabulary": vocabulary().everything,
-    "retrieval/description.py:_stamped": re.compile(rf"(?<!\w)omega3{STAMP}"),
+    "retrieval/description.py:_with_stamp": re.compile(rf"(?<!\w)omega3{STAMP}"),
     "runs/redaction.py:__init__": Redaction(["email"]).pattern,
 }
 """Functions that make a pattern of what they are given, with one that they make."""
