@@ -16,6 +16,7 @@ OF_EXTRAS = {
     "anthropic",
     "anyio",
     "cryptography",
+    "httpcore",
     "httptools",
     "httpx",
     "jinja2",

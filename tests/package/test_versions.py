@@ -19,7 +19,7 @@ WITH_EXTRAS = (
     "tests/agent/test_anthropic.py",
     "tests/agent/test_models.py",
     "tests/server/test_facts.py",
-    "tests/client/test_calls.py",
+    "tests/client/test_requests.py",
 )
 """Those of each extra that notice a package which does not fit."""
 TOOLS = ("pytest", "hypothesis", "pytest-xdist", "onnx")

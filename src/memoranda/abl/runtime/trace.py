@@ -58,6 +58,9 @@ LOGGED = frozenset({"warning", "stopped"})
 """The kinds that are logged."""
 
 _LONGEST = 120
+_LONGEST_MESSAGE = 400
+_MESSAGES = frozenset({"failed", "message", "why"})
+"""Details that end with what to do, so they are shown whole."""
 
 
 class TraceEntry(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +73,7 @@ class TraceEntry(msgspec.Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         """Return the entry as one line, without `details`, which repeats the other values for programs."""
         detail = ", ".join(
-            f"{name} {_shorten(value)}"
+            f"{name} {_shorten(value, _LONGEST_MESSAGE if name in _MESSAGES else _LONGEST)}"
             for name, value in self.detail.items()
             if value is not None and name != "details"
         )
@@ -102,7 +105,7 @@ def refusal(error: MemorandaError) -> dict[str, Any]:
     return {"why": error.message, "code": error.code, "details": details_of(error)}
 
 
-def _shorten(value: Any) -> str:
+def _shorten(value: Any, longest: int) -> str:
     if isinstance(value, str):
         text = value
     else:
@@ -110,4 +113,4 @@ def _shorten(value: Any) -> str:
             text = msgspec.json.encode(value).decode()
         except (TypeError, UnicodeEncodeError):
             text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
