@@ -70,7 +70,8 @@ print(json.dumps(missing))
     assert {name for name in missing.values() if name} <= OF_EXTRAS | OF_TESTS
     lacking = {module.removeprefix("memoranda.") for module, name in missing.items() if name}
     assert {module for module in lacking if module.startswith("store.")} == {"store.postgres"}
-    assert {module.split(".")[0] for module in lacking} <= {"client", "mcp", "server", "store", "testing"}
+    with_extras = {"agent", "client", "lang", "mcp", "server", "store", "testing"}
+    assert {module.split(".")[0] for module in lacking} <= with_extras
     assert missing["memoranda.abl.agent"] is missing["memoranda.chat.turn"] is missing["memoranda.cli.app"] is None
 
 
