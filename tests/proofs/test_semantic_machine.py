@@ -368,7 +368,7 @@ class EntriesSideBySide(RuleBasedStateMachine):
         id = found.id if found else "entry_9999"
         answer = self.both(lambda memory: memory.at(scope).forget(id, collection=collection))
         if not self.was_refused(scope, answer):
-            mine = found if found and (found.scope, found.collection) == (scope, collection) else None
+            mine = found if found and found.collection == collection and scope.covers(found.scope) else None
             self.oracle.was_forgotten(answer, mine, self.now)
 
     @rule(scope=scopes, collection=collections, namespace=namespaces, key=st.sampled_from(["k", "l"]))

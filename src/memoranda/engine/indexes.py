@@ -127,8 +127,9 @@ class IndexBook:
     def find(self, shelf: Shelf, state: ShelfState, *, now: int) -> OpenShelf | None:
         """Return the index of a shelf if it is in memory and in this state; `now` is in microseconds."""
         with self._lock:
+            was_set_back = self._is_set_back(now)
             held = self._current.get(shelf)
-            if held is None or state == _NOTHING or self._is_set_back(now):
+            if held is None or state == _NOTHING or was_set_back:
                 return None
             self._use(held)
         with held.lock:
@@ -142,11 +143,11 @@ class IndexBook:
         """
         state = rows.shelf_state(shelf)
         collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
-        if collection is None:
-            return None
-        place, space = (shelf, collection.space.embedder), collection.space
         with self._lock:
             was_set_back = self._is_set_back(now)
+            if collection is None:
+                return None
+            place, space = (shelf, collection.space.embedder), collection.space
             if state == _NOTHING:
                 self._drop(place)  # erased: nothing of it stays in memory
                 return OpenShelf(_new_index(space), space, EntryCache())

@@ -508,6 +508,16 @@ class RecallPromises:
         clock.advance(-2)
         assert recall_contents(ada, "kayak") == live_contents(ada) == ["kayak"]
 
+    def test_a_clock_was_set_back_also_if_others_found_no_collection(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        ada.remember("kayak", collection="notes", ttl=1)
+        clock.advance(1)
+        assert recall_contents(ada, "kayak") == []
+        clock.advance(1)
+        assert not ada.recall("kayak", collection="unknown").known
+        clock.advance(-1.000001)
+        assert recall_contents(ada, "kayak") == live_contents(ada) == ["kayak"]
+
 
 READER = Policy.of(allow=("memory.read",))
 WRITER = Policy.of(allow=("memory.write",))
