@@ -431,8 +431,8 @@ class EntriesSideBySide(RuleBasedStateMachine):
             assert certain <= set(found) <= findable
         else:
             assert set(found) == findable
-        scores = [match.score for match in every.results]
-        assert scores == sorted(scores, reverse=True) and all(0 <= score <= 1 for score in scores)
+        totals = [match.why.total for match in every.results]
+        assert totals == sorted(totals, reverse=True) and all(0 <= match.score <= 1 for match in every.results)
         content = {one.id: (one.content, one.about, one.namespace) for one in seen}
         for match in every.results:
             assert (plain(match.content), plain(match.metadata), match.namespace) == content[match.id]
