@@ -29,6 +29,7 @@ from memoranda.cli.command import (
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
 from memoranda.model.entry import KINDS, NOTES, check_kinds
+from memoranda.model.ref import is_name
 
 if TYPE_CHECKING:
     from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
@@ -160,7 +161,7 @@ def supersede(
 )
 def forget(
     desk: Desk,
-    id: Annotated[str | None, argument("[ID]", "The id of an entry, or the ref of an entry, fact or line.")] = None,
+    id: Annotated[str | None, argument("[ID]", "The id of an entry, a ref, or words as for --about.")] = None,
     collection: AnyCollection = None,
     key: Annotated[str | None, option("TEXT", "The entry under this key of the collection.")] = None,
     namespace: Annotated[str | None, option("NAME", "The namespace of the key; for --where, by default all.")] = None,
@@ -190,6 +191,8 @@ def forget(
         about=about,
         dry_run=dry_run,
     )
+    if id is not None and not is_name(id):
+        id = None
     if not done and (id is not None or key is not None):
         what = f"`{id}`" if id is not None else f"under the key `{key}`"
         where_to = f"`{collection}` of `{place.scope}`" if collection else f"`{place.scope}`"
