@@ -1053,8 +1053,11 @@ class ScopedMemory:
         named = str(as_ref(ref, tenant=self.scope.tenant))
         return self._perform(Copy(scope=self._scope_of(to), ref=named, within=self.scope))
 
-    def validate(self, ref: str, *, reason: str = "") -> Validated:
+    def validate(self, ref: str, *, expect: int | None = None, reason: str = "") -> Validated:
         """Trust an entry or a fact as far as this principal is trusted, who has to be a user and not its writer.
+
+        A fact may change while it is checked: pass the version that was checked as `expect`, and another one raises
+        Conflict.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -1067,7 +1070,8 @@ class ScopedMemory:
         ('low', 'high')
         """
         check_label("reason", reason or None)
-        return self._perform(Validate(scope=self.scope, ref=str(as_ref(ref, tenant=self.scope.tenant)), reason=reason))
+        named = str(as_ref(ref, tenant=self.scope.tenant))
+        return self._perform(Validate(scope=self.scope, ref=named, expect=expect, reason=reason))
 
     def batch(self, *, idempotency_key: str | None = None) -> ScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing.

@@ -299,10 +299,11 @@ def lineage(desk: Desk, ref: Annotated[str, argument("REF", "The ref of an entry
 def validate(
     desk: Desk,
     ref: Annotated[str, argument("REF", "The ref of an entry or a fact.")],
+    expect: Annotated[int | None, option("VERSION", "The version of the fact that was checked.")] = None,
     reason: Annotated[str, option("TEXT", "Why it is trusted.")] = "",
 ) -> None:
     """Trust an entry or a fact as far as the actor is trusted, who is a user and did not write it."""
-    done = desk.place.validate(ref, reason=reason)
+    done = desk.place.validate(ref, expect=expect, reason=reason)
     desk.out.result(_fields(done), f"{done.ref}: trust {done.trust}, before {done.before}")
 
 

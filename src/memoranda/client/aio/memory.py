@@ -805,9 +805,11 @@ class AsyncCollectionCalls(AsyncCalls):
             Copied, "POST", "memory", "copy", query=parameters(scope=scope), body=body(ref=ref, to=to)
         )
 
-    async def validate(self, ref: str, *, reason: str = "", scope: str | None = None) -> Validated:
+    async def validate(
+        self, ref: str, *, expect: int | None = None, reason: str = "", scope: str | None = None
+    ) -> Validated:
         """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
-        sent = body(ref=ref, reason=reason)
+        sent = body(ref=ref, reason=reason, **without_none(expect=expect))
         return await self._call(Validated, "POST", "memory", "validate", query=parameters(scope=scope), body=sent)
 
     async def namespaces(

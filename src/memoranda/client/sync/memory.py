@@ -794,9 +794,9 @@ class CollectionCalls(Calls):
         """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original."""
         return self._call(Copied, "POST", "memory", "copy", query=parameters(scope=scope), body=body(ref=ref, to=to))
 
-    def validate(self, ref: str, *, reason: str = "", scope: str | None = None) -> Validated:
+    def validate(self, ref: str, *, expect: int | None = None, reason: str = "", scope: str | None = None) -> Validated:
         """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
-        sent = body(ref=ref, reason=reason)
+        sent = body(ref=ref, reason=reason, **without_none(expect=expect))
         return self._call(Validated, "POST", "memory", "validate", query=parameters(scope=scope), body=sent)
 
     def namespaces(

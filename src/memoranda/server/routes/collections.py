@@ -413,7 +413,7 @@ def copy_memory(request: StrictRequest, data: JSONBody[CopyTo], named: ScopeName
 @post("/memory/validate", **in_thread("Validate an entry or a fact", 404, 409, 507, status=200))
 def validate_memory(request: StrictRequest, data: JSONBody[Validate], named: ScopeName = None) -> Validated:
     """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
-    return caller_memory(request.auth, named).validate(data.ref, reason=data.reason)
+    return caller_memory(request.auth, named).validate(data.ref, expect=data.expect, reason=data.reason)
 
 
 @get("/namespaces", **in_thread("List namespaces"))
