@@ -170,6 +170,7 @@ def test_g52_a_definition_of_a_tool_waits_if_its_labels_give_orders() -> None:
     [
         *("persona", "agent.persona", "policy.refunds", "permissions", "identity.role", "agent.role", "system.prompt"),
         *("agent.instructions", "system_prompt", "userRole", "AgentGuardrails", "security", "blocks.core.persona"),
+        *("systemprompt", "sys_prompt", "agentrole", "per-sona", "pers0na", "permissi0ns", "agent.r0le", "rol e"),
     ],
 )
 def test_g53_keys_of_what_an_agent_is_are_protected(key: str) -> None:
@@ -196,6 +197,7 @@ def test_g53_keys_of_what_an_agent_is_are_protected(key: str) -> None:
             "personal.name",
             "policyholder",
         ),
+        *("promptness", "ecosystem", "bakinginstructions", "role-play.evening", "p1.total"),
     ],
 )
 def test_keys_of_other_things_are_not_protected(key: str) -> None:

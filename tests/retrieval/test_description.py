@@ -40,6 +40,9 @@ def to_supersede(about: str, *texts: str) -> list[str]:
         ("wifi password", "The wifi password is hunter-88", "The wifi is slow"),
         ("user's date of birth", "User was born on 4 May 1988", "The party on 4 May was loud"),
         ("user does not eat pork", "User does not eat pork", "User eats pork chops at Easter"),
+        ("ACME-CORP project identifier", "The dashboard says acme_corp", "The corporation is not Acme"),
+        ("NOVA-EDGE", "Some notes say Nova Edge", "NOVA-EDGES is another one"),
+        ("Ruby Cedar review", "Ruby is in the Cedar review", "Sam is in the Cedar review"),
         ("meeting at 14:30", "The meeting is at 2:30 PM", "The meeting is at 2:30 AM"),
     ],
 )

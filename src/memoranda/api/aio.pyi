@@ -445,7 +445,7 @@ class AsyncScopedMemory(AsyncHandle):
         """Return what something was derived from, and what was derived from it, each with how far it is trusted."""
     async def copy(self, ref: str, *, to: Scope | str | AsyncScopedMemory) -> Remembered | Fact:
         """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original."""
-    async def validate(self, ref: str, *, reason: str = "") -> Validated:
+    async def validate(self, ref: str, *, expect: int | None = None, reason: str = "") -> Validated:
         """Trust an entry or a fact as far as this principal is trusted, who has to be a user and not its writer."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing."""

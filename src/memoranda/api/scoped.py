@@ -66,7 +66,7 @@ from memoranda.model.limits import Limits, check_count
 from memoranda.model.lineage import Lineage, Tainted, Validated
 from memoranda.model.names import LONGEST_LABEL, check_key, check_label, check_own_key, require_label
 from memoranda.model.probes import LeakProbes
-from memoranda.model.ref import as_ref, is_ref
+from memoranda.model.ref import as_ref, is_name, is_ref
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -688,9 +688,9 @@ class ScopedMemory:
     ) -> Superseded:
         """Put something else in the place of what a ref names; raise Conflict if that was superseded already.
 
-        With `about` in place of a ref, the entry or line that fits this description best ends; of a sentence that says
-        other things too, those stay, and are `kept`. If nothing fits, the content is only remembered, in `collection`,
-        and `replaced` is None.
+        With `about`, or words in place of a ref, the entry or line that fits this description best ends; of a sentence
+        that says other things too, those stay, and are `kept`. If nothing fits, the content is only remembered, in
+        `collection`, and `replaced` is None.
 
         An entry ends, and the new one begins in its collection and namespace, with its metadata unless others are
         given. A fact gets a new value, and a block another line. `undo` brings back what was there.
@@ -703,6 +703,8 @@ class ScopedMemory:
         ...     [entry.content for entry in ada.entry_history(new.ref)], ada.recall("Acme pays").results[0].content
         (['Acme pays within 30 days', 'Acme pays within 14 days'], 'Acme pays within 14 days')
         """
+        if about is None and not is_name(ref):
+            ref, about = None, ref
         if (ref is None) == (about is None):
             raise UsageError(
                 "what is superseded is named by its ref, or described", hint="Pass one of `ref` and `about`"
@@ -890,12 +892,13 @@ class ScopedMemory:
     ) -> Forgotten:
         """Forget what one of these names, all of it or nothing; the result is false if there was nothing.
 
-        An `id` is that of an entry, or the ref of an entry, fact or line at or below this scope. A `key` is that of an
-        entry in a collection. `where` is a filter on the metadata of entries. An `identifier` is an address, number or
-        name in any spelling: every entry, fact and line of a block of this scope that contains it goes, with `inside`
-        also where it is a part of a longer one. `about` says in words what is meant, "everything about Frank" or "my
-        old address"; if that is not clear nothing goes, and the result lists `candidates`. Of a sentence that says
-        other things too, those stay, and are `kept`. `dry_run` changes nothing, and returns what would go.
+        An `id` is that of an entry, or the ref of an entry, fact or line at or below this scope; other texts are taken
+        as `about`. A `key` is that of an entry in a collection. `where` is a filter on the metadata of entries. An
+        `identifier` is an address, number or name in any spelling: every entry, fact and line of a block of this scope
+        that contains it goes, with `inside` also where it is a part of a longer one. `about` says in words what is
+        meant, "everything about Frank" or "my old address"; if that is not clear nothing goes, and the result lists
+        `candidates`. Of a sentence that says other things too, those stay, and are `kept`. `dry_run` changes nothing,
+        and returns what would go.
 
         Recalls no longer find it, except as of an earlier moment, and `undo` brings it back; `memory.erase` removes
         it permanently.
@@ -909,6 +912,8 @@ class ScopedMemory:
         ...     gone.entries, gone.facts, bool(ada.forget(done.ref))
         (1, 1, False)
         """
+        if about is None and not is_name(id):
+            id, about = None, id
         effect = forget_effect(
             self.scope, id, collection, key, namespace, where, identifier, inside=inside, about=about, dry_run=dry_run
         )
@@ -1048,8 +1053,11 @@ class ScopedMemory:
         named = str(as_ref(ref, tenant=self.scope.tenant))
         return self._perform(Copy(scope=self._scope_of(to), ref=named, within=self.scope))
 
-    def validate(self, ref: str, *, reason: str = "") -> Validated:
+    def validate(self, ref: str, *, expect: int | None = None, reason: str = "") -> Validated:
         """Trust an entry or a fact as far as this principal is trusted, who has to be a user and not its writer.
+
+        A fact may change while it is checked: pass the version that was checked as `expect`, and another one raises
+        Conflict.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -1062,7 +1070,8 @@ class ScopedMemory:
         ('low', 'high')
         """
         check_label("reason", reason or None)
-        return self._perform(Validate(scope=self.scope, ref=str(as_ref(ref, tenant=self.scope.tenant)), reason=reason))
+        named = str(as_ref(ref, tenant=self.scope.tenant))
+        return self._perform(Validate(scope=self.scope, ref=named, expect=expect, reason=reason))
 
     def batch(self, *, idempotency_key: str | None = None) -> ScopedBatch:
         """Return a batch of writes of this scope, committed together when its `with` block ends, all or nothing.

@@ -29,6 +29,7 @@ from memoranda.cli.command import (
 from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
 from memoranda.model.entry import KINDS, NOTES, check_kinds
+from memoranda.model.ref import is_name
 
 if TYPE_CHECKING:
     from memoranda import Entry, Forgotten, Match, Recalled, Remembered, Scope
@@ -160,7 +161,7 @@ def supersede(
 )
 def forget(
     desk: Desk,
-    id: Annotated[str | None, argument("[ID]", "The id of an entry, or the ref of an entry, fact or line.")] = None,
+    id: Annotated[str | None, argument("[ID]", "The id of an entry, a ref, or words as for --about.")] = None,
     collection: AnyCollection = None,
     key: Annotated[str | None, option("TEXT", "The entry under this key of the collection.")] = None,
     namespace: Annotated[str | None, option("NAME", "The namespace of the key; for --where, by default all.")] = None,
@@ -190,6 +191,8 @@ def forget(
         about=about,
         dry_run=dry_run,
     )
+    if id is not None and not is_name(id):
+        id = None
     if not done and (id is not None or key is not None):
         what = f"`{id}`" if id is not None else f"under the key `{key}`"
         where_to = f"`{collection}` of `{place.scope}`" if collection else f"`{place.scope}`"
@@ -296,10 +299,11 @@ def lineage(desk: Desk, ref: Annotated[str, argument("REF", "The ref of an entry
 def validate(
     desk: Desk,
     ref: Annotated[str, argument("REF", "The ref of an entry or a fact.")],
+    expect: Annotated[int | None, option("VERSION", "The version of the fact that was checked.")] = None,
     reason: Annotated[str, option("TEXT", "Why it is trusted.")] = "",
 ) -> None:
     """Trust an entry or a fact as far as the actor is trusted, who is a user and did not write it."""
-    done = desk.place.validate(ref, reason=reason)
+    done = desk.place.validate(ref, expect=expect, reason=reason)
     desk.out.result(_fields(done), f"{done.ref}: trust {done.trust}, before {done.before}")
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from memoranda.engine.embedding import Texts, derive, text_of
 from memoranda.engine.entries import EMBEDDING_TAKES_TIME
+from memoranda.engine.reviews import ensure_authority
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, EmbedderMismatch, Hint, NotFound
 from memoranda.model.clock import to_micros
@@ -67,7 +68,12 @@ class DeleteCollection(CollectionEffect, frozen=True, kw_only=True, tag="delete_
     mutates: ClassVar[bool] = True
 
 
-@verb(DeleteCollection)
+def _ensure_trusted(rows: Reader, effect: DeleteCollection, call: Call) -> None:
+    """Refuse callers of little trust: a collection goes with what others wrote, too, and nothing brings it back."""
+    ensure_authority(effect, call, "to delete what others wrote")
+
+
+@verb(DeleteCollection, admit=_ensure_trusted)
 def delete_collection(rows: Transaction, effect: DeleteCollection, call: Call) -> Outcome[int]:
     """Delete a collection with its entries in every scope; return how many."""
     existing_collection(rows, effect.scope.tenant, effect.collection)

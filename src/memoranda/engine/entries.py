@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.derivation import call_for_sources, find_sources, limit_to, link
+from memoranda.engine.derivation import Source, call_for_sources, find_sources, limit_to, link
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.pages import take_within
 from memoranda.engine.refs import find_entry
@@ -28,7 +28,7 @@ from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
-from memoranda.model.trust import Origin, OriginKind
+from memoranda.model.trust import Origin, OriginKind, is_at_least
 from memoranda.model.value import canonical, decode
 from memoranda.store.base import EntryQuery, Reader, Store, Transaction
 
@@ -249,7 +249,12 @@ def store_items(
             new_entries.write()
             current = _matching_entry(rows, shelf, item, digest, expires_at, call.now)
         same = current is not None and _same(current, item)
-        if current is not None and same and _outlives(current, expires_at):
+        written_by = origin if item.kind is None else origin.from_kind(item.kind)
+        sources: list[Source] = []
+        if item.derived_from:
+            sources = find_sources(rows, shelf.scope.tenant, dict.fromkeys(item.derived_from), call)
+            written_by = limit_to(written_by, sources)
+        if current is not None and same and _outlives(current, expires_at) and not _is_own_word(written_by, current):
             done.append(_result(shelf, current.id, current.expires_at, stored=False, duplicate=True))
             continue
         if current is not None:
@@ -263,10 +268,7 @@ def store_items(
                 notes.append(expire_entry(rows, current))
                 current, same = None, False
         entry = new_entries.make(item, digest, call)
-        written_by = origin if item.kind is None else origin.from_kind(item.kind)
-        if item.derived_from:
-            sources = find_sources(rows, shelf.scope.tenant, dict.fromkeys(item.derived_from), call)
-            written_by = limit_to(written_by, sources)
+        if sources:
             link(rows, shelf.scope, f"entry:{entry.id}", 0, sources)
         new_entries.add(entry, begins, written_by)
         if candidates is not None:
@@ -634,6 +636,11 @@ def _same(entry: Entry, item: Item) -> bool:
     return canonical([entry.content, entry.metadata]) == canonical(
         [decode(bytes(item.payload)), decode(bytes(item.metadata))]
     )
+
+
+def _is_own_word(written_by: Origin, entry: Entry) -> bool:
+    """Return whether a user says what others had said: a model may only echo it, and is trusted no more for that."""
+    return written_by.kind == "user" and not is_at_least(entry.origin.trust, written_by.trust)
 
 
 def _outlives(entry: Entry, expires_at: datetime | None) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from memoranda.engine.entries import expire_entry
 from memoranda.engine.facts import expire_fact
 from memoranda.engine.rejection_book import note_change
+from memoranda.engine.reviews import ensure_authority
 from memoranda.engine.sessions import EndScope, end_scope, is_session
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import StorageError, UsageError
@@ -58,7 +59,12 @@ def _scrub(store: Store, effect: Erase, receipt: Receipt) -> Receipt:
         return receipt  # the erasure itself is committed; `scrubbed` says that the rewriting failed
 
 
-@verb(Erase, after_commit=_scrub)
+def _ensure_trusted(rows: Reader, effect: Erase, call: Call) -> None:
+    """Refuse callers of little trust: an erasure takes what others wrote, too, and nothing brings it back."""
+    ensure_authority(effect, call, "to erase what others wrote")
+
+
+@verb(Erase, admit=_ensure_trusted, after_commit=_scrub)
 def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
     """Remove everything at and below a scope and in the sessions it owns, and the key its content was hashed with.
 

@@ -19,9 +19,10 @@ from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, is_within, unknown
 from memoranda.engine.rejection_book import Known, by_digest, find_among, note_change, without_lines
+from memoranda.engine.reviews import ensure_authority
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
-from memoranda.errors import Denied, InvalidKey, NotFound, SchemaViolation, UsageError
+from memoranda.errors import InvalidKey, NotFound, SchemaViolation, UsageError
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
 from memoranda.model.entry import CONVERSATIONS, Entry
@@ -59,13 +60,7 @@ class Reject(WriteEffect, frozen=True, kw_only=True, tag="reject"):
 
 def _ensure_trusted(rows: Reader, effect: Reject | Withdraw, call: Call) -> None:
     """Refuse callers of little trust: what is rejected cannot be written by anyone."""
-    if call.authority != "high":
-        raise Denied(
-            f"`{call.origin.actor}` is not trusted to say what others may write",
-            hint="A user has to",
-            capability=effect.capability,
-            actor=call.origin.actor,
-        )
+    ensure_authority(effect, call, "to say what others may write")
 
 
 def _demands(rows: Reader, effect: Reject, call: Call) -> Iterator[Demand]:

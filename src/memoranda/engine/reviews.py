@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from memoranda.engine.verbs import Call, Outcome, Rules
-from memoranda.errors import Held, Hint, UsageError
+from memoranda.errors import Denied, Held, Hint, UsageError
 from memoranda.model.effect import Approval, Cause, Effect
 from memoranda.model.event import Note
 from memoranda.model.trust import Origin, is_at_least
@@ -114,3 +114,14 @@ def contest(rows: Transaction, effect: Effect, origins: Iterable[Origin], call: 
         cause="conflict",
     )
     return Outcome(error, (note,))
+
+
+def ensure_authority(effect: Effect, call: Call, what: str) -> None:
+    """Raise Denied unless the caller is fully trusted or a program of the operator."""
+    if call.authority != "high":
+        raise Denied(
+            f"`{call.origin.actor}` is not trusted {what}",
+            hint="A user has to",
+            capability=effect.capability,
+            actor=call.origin.actor,
+        )

@@ -39,6 +39,7 @@ from memoranda.model.effect import Demand, Side, WriteEffect
 from memoranda.model.entry import Entry, Shelf, Superseded
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.folding import fold
 from memoranda.model.names import collection_key
 from memoranda.model.ref import Ref, as_ref, line_digest
 from memoranda.model.value import decode, encode, encode_checked
@@ -83,7 +84,10 @@ def _description(rows: Reader, effect: Supersede, call: Call) -> Description:
 
     memories = Memories(rows, effect.scope, call, replaceable=True)
     request, ranking = Request(effect.about or ""), memories.ranks(effect.ranking)
-    return memories.chosen(request.to_supersede(memories.texts, ranking))
+    # What says the new text already is what takes the place of another one.
+    new = fold(text_of(decode(bytes(effect.payload)))).strip()
+    others = [one for one in memories.texts if fold(one.text).strip() != new]
+    return memories.chosen(request.to_supersede(others, ranking))
 
 
 def _demands(rows: Reader, effect: Supersede, call: Call) -> Iterator[Demand]:

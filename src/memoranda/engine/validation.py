@@ -14,7 +14,7 @@ from memoranda.engine.refs import Lines, demand_of, find_target, unknown
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.undo import attribute, store_again
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Denied, UsageError
+from memoranda.errors import Conflict, Denied, UsageError
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import Demand, WriteEffect
 from memoranda.model.entry import Entry
@@ -35,6 +35,8 @@ class Validate(WriteEffect, frozen=True, kw_only=True, tag="validate"):
     capability: ClassVar[str] = "memory.validate"
     in_one_scope: ClassVar[bool] = True
     ref: str
+    expect: int | None = None
+    """The version of the fact that was checked."""
     reason: str = ""
 
 
@@ -50,6 +52,17 @@ def _ensure_may_validate(rows: Reader, effect: Validate, call: Call) -> None:
         raise unknown(effect.ref, effect.scope)
     if isinstance(target, Lines):
         raise UsageError(f"{quote(effect.ref)} is a line of a block", hint="Validate the statement that it says")
+    if effect.expect is not None and isinstance(target, Entry):
+        raise UsageError(
+            f"{quote(effect.ref)} is an entry, which never changes", hint="Leave `expect` out", path="expect"
+        )
+    if isinstance(target, Fact) and effect.expect not in (None, target.version):
+        raise Conflict(
+            f"`{target.key}` is at version {target.version}, expected {effect.expect}",
+            hint="Check the value that is there now",
+            expected=effect.expect,
+            actual=target.version,
+        )
     why = ""
     if call.origin.kind != "user":
         why = f"`{call.origin.actor}` writes as `{call.origin.kind}`, which validates nothing"

@@ -1,8 +1,9 @@
 """Detect instructions to an agent, secrets, payment data and authentication codes in what is to be remembered.
 
 The rules are in `detection.toml`, as two RE2 sets: a text without findings costs one pass for each, in linear time.
-Instructions are matched after folding case, look-alike letters and invisible characters, and in what a text hides under
-one layer: letters apart, digits for letters, Base64, percent encoding, entities, escapes, hexadecimal, ROT13, reversal.
+Instructions are matched after folding case, look-alike letters and invisible characters, those in scripts without an
+ASCII form as they are written. So is what a text hides under one layer: letters apart, digits for letters, Base64,
+percent encoding, entities, escapes, hexadecimal, ROT13, reversal.
 
 Findings name a rule and a place, never what was found, so they can be stored and shown. Why these are rules of our own:
 `docs/decisions/0031-secrets-are-found-by-rules-of-our-own.md`.
@@ -15,6 +16,7 @@ import binascii
 import codecs
 import html
 import re
+import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -130,7 +132,9 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Instruction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     weight: int
-    patterns: list[str]
+    patterns: list[str] = []
+    native: list[str] = []
+    """Patterns of scripts that have no ASCII form."""
 
 
 class _Discussion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -164,10 +168,10 @@ def _options(*, latin: bool) -> Any:
     return options
 
 
-def _compile(pattern: str) -> Any:
-    """Compile a pattern for bytes in Latin-1."""
+def _compile(pattern: str, *, latin: bool = True) -> Any:
+    """Compile a pattern for bytes in Latin-1 or in UTF-8."""
     re2: Any = import_module("re2")
-    return re2.compile(pattern.encode("latin-1"), options=_options(latin=True))
+    return re2.compile(pattern.encode("latin-1" if latin else "utf-8"), options=_options(latin=latin))
 
 
 def _compile_set(patterns: Sequence[str], *, latin: bool = True) -> Callable[[bytes], list[int] | None]:
@@ -513,6 +517,30 @@ class _View(NamedTuple):
     origin: Callable[[int, int], tuple[int, int]]
 
 
+class _NativeFolds(dict[int, str]):
+    """Each code point in lower case and in its compatibility form, without what cannot be seen."""
+
+    def __missing__(self, number: int) -> str:
+        plain = unicodedata.normalize("NFKC", chr(number)).lower()
+        folded = "" if unicodedata.category(chr(number)) == "Cf" else plain
+        if number < 0x3000:
+            self[number] = folded
+        return folded
+
+
+_NATIVE_FOLDS = _NativeFolds()
+
+
+def _fold_natively(text: str) -> _View:
+    """Return a text in its own script, in UTF-8."""
+
+    def origin(start: int, end: int) -> tuple[int, int]:
+        places = [place for place, char in enumerate(text) for _ in _NATIVE_FOLDS[ord(char)].encode()]
+        return places[start], places[end - 1] + 1
+
+    return _View(text.translate(_NATIVE_FOLDS).encode("utf-8", "replace"), origin)
+
+
 def _same_place(start: int, end: int) -> tuple[int, int]:
     return start, end
 
@@ -535,6 +563,12 @@ _PART = re.compile(r"<([a-z]+|\d+)>")
 _CLASS = re.compile(r"(\[\^?\]?(?:\\.|[^\]\\])*\])|( )")
 _SPACE = "(?:[^a-z0-9]+)"
 _NO_SPACE = "(?:[^a-z0-9]*)"
+_NATIVE_SPACE = r"(?:[^\pL\pM\pN]+)"
+_GAPS = {
+    _SPACE: r"(?:[a-z0-9'_-]+[^a-z0-9.!?]+){0,%s}",
+    _NO_SPACE: "[a-z0-9]{0,12}",
+    _NATIVE_SPACE: r"(?:[\pL\pM\pN'_-]+[^\pL\pM\pN.!?]+){0,%s}",
+}
 _TRIGGERS = {
     "leet": r"[a-z][013457@$][a-z]|[a-z][013457@$]{2}[a-z]",
     "apart": r"(?:[^a-z0-9]|^)(?:[a-z0-9][ ._*|/\-]){5}[a-z0-9](?:[^a-z0-9]|$)",
@@ -554,13 +588,22 @@ _ESCAPE = re.compile(r"\\(?:u00|x)([0-9A-Fa-f]{2})")
 _QUOTATION = r"(?s)\"[^\"]+\"|\x60[^\x60]+\x60|(?:^|[\s(:=,\[])('.*?[a-z0-9.!?]')(?:[\s.,;:!?)\]]|$)|(?:^|\n)> [^\n]+"
 
 
-class _Signs(NamedTuple):
-    """The compiled rules for instructions; the numbers of triggers follow those of patterns."""
+class _Reading(NamedTuple):
+    """The compiled patterns for one form of a text."""
 
     matches: Callable[[bytes], list[int] | None]
     rules: list[_Instruction]
     """The rule of each pattern."""
     patterns: list[str]
+    latin: bool
+    """Whether the form has one byte for each character."""
+
+
+class _Signs(NamedTuple):
+    """The compiled rules for instructions; the numbers of triggers follow those of folded patterns."""
+
+    folded: _Reading
+    native: _Reading
     triggers: list[str]
     joined: Callable[[bytes], list[int] | None]
     """The strong patterns, for text without spaces; `strong` has their rules."""
@@ -575,11 +618,12 @@ def _signs() -> _Signs:
     table = _table()
     pairs = [(rule, pattern) for rule in table.instruction for pattern in rule.patterns]
     patterns = [_expand(pattern, _SPACE) for _, pattern in pairs]
+    natives = [(rule, _expand(pattern, _NATIVE_SPACE)) for rule in table.instruction for pattern in rule.native]
+    native = [pattern for _, pattern in natives]
     strong = [(rule.name, pattern) for rule, pattern in pairs if rule.weight >= ENOUGH]
     return _Signs(
-        _compile_set([*patterns, *_TRIGGERS.values()]),
-        [rule for rule, _ in pairs],
-        patterns,
+        _Reading(_compile_set([*patterns, *_TRIGGERS.values()]), [rule for rule, _ in pairs], patterns, latin=True),
+        _Reading(_compile_set(native, latin=False), [rule for rule, _ in natives], native, latin=False),
         list(_TRIGGERS),
         _compile_set([_expand(pattern, _NO_SPACE).replace(r"\b", "") for _, pattern in strong]),
         [name for name, _ in strong],
@@ -590,13 +634,13 @@ def _signs() -> _Signs:
 
 
 @cache
-def _pattern(source: str) -> Any:
-    return _compile(source)
+def _pattern(source: str, *, latin: bool) -> Any:
+    return _compile(source, latin=latin)
 
 
 def _expand(pattern: str, space: str) -> str:
     """Write out the parts, gaps and spaces of a pattern."""
-    gap = "[a-z0-9]{0,12}" if space == _NO_SPACE else r"(?:[a-z0-9'_-]+[^a-z0-9.!?]+){0,%s}"
+    gap = _GAPS[space]
 
     def write_out(found: re.Match[str]) -> str:
         if found[1].isdigit():
@@ -609,33 +653,37 @@ def _expand(pattern: str, space: str) -> str:
 def _find_instructions(text: str) -> list[tuple[str, int, int]]:
     view = _fold(text)
     signs = _signs()
-    hits = signs.matches(view.data)
+    found: list[tuple[str, int, int]] = []
+    if _OTHER.encode() in view.data:
+        native = _fold_natively(text)
+        found += _judge(native, signs.native.matches(native.data) or (), signs.native)
+    hits = signs.folded.matches(view.data)
     if not hits:
-        return []
-    count = len(signs.rules)
-    found = _judge(view, [hit for hit in hits if hit < count])
+        return found
+    count = len(signs.folded.rules)
+    found += _judge(view, [hit for hit in hits if hit < count], signs.folded)
     triggers = {signs.triggers[hit - count] for hit in hits if hit >= count}
     if "apart" in triggers:
         found += _letters_apart(view)
     for hidden, start, end in _hidden_texts(text, view, triggers):
         inner = _fold(hidden)
-        rules = _judge(inner, [hit for hit in signs.matches(inner.data) or () if hit < count])
+        within = [hit for hit in signs.folded.matches(inner.data) or () if hit < count]
+        rules = _judge(inner, within, signs.folded)
         known = {rule for rule, first, last in found if start <= first and last <= end}
         found += [(rule, start, end) for rule in dict.fromkeys(rule for rule, _, _ in rules) if rule not in known]
     return sorted(found, key=lambda one: one[1:])
 
 
-def _judge(view: _View, hits: Sequence[int]) -> list[tuple[str, int, int]]:
+def _judge(view: _View, hits: Sequence[int], reading: _Reading) -> list[tuple[str, int, int]]:
     """Return the rules that make a text an instruction, with the places of what they match in it."""
-    signs = _signs()
-    if _weigh([(signs.rules[hit], 1.0) for hit in hits]) < ENOUGH:
+    if _weigh([(reading.rules[hit], 1.0) for hit in hits]) < ENOUGH:
         return []
     quotations = _quotations(view.data)
     shares: list[tuple[_Instruction, float]] = []
     found: dict[str, tuple[str, int, int]] = {}
     for hit in sorted(hits):
-        rule = signs.rules[hit]
-        matches = _pattern(signs.patterns[hit]).finditer(view.data)
+        rule = reading.rules[hit]
+        matches = _pattern(reading.patterns[hit], latin=reading.latin).finditer(view.data)
         spans = [match.span() for match, _ in zip(matches, range(_MOST_SPANS), strict=False)]
         bare = [span for span in spans if not _is_inside(span, quotations)]
         quoted = not bare and len(spans) < _MOST_SPANS

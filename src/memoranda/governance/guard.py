@@ -57,8 +57,14 @@ _ALONE = frozenset(
     {"identity", "role", "roles", "system", "instruction", "instructions", "prompt", "prompts", "admin", "security"}
 )
 _AGENT = frozenset(
-    {"agent", "agents", "ai", "assistant", "bot", "chatbot", "llm", "model", "system", "developer", "user", "identity"}
+    {
+        *("agent", "agents", "ai", "assistant", "bot", "chatbot", "llm", "model", "system", "sys", "developer", "user"),
+        "identity",
+    }
 )
+_COMPOUNDS = frozenset(agent + alone for agent in _AGENT for alone in _ALONE)
+"""Both written as one word: `systemprompt`."""
+_LETTERS = str.maketrans("013457", "oleast")
 """Words in the keys of what says who an agent is and what it may do: those that always say it, those that say it as the
 first segment or after a word for an agent, and these words. A recipe has instructions, too."""
 _JOINTS = re.compile(r"[^\w.]+|_+|(?<=[a-z])(?=[A-Z])")
@@ -315,9 +321,12 @@ def is_protected(key: str) -> bool:
     if all(len(segment) == 1 for segment in segments):
         segments = ["".join(segments)]
     for place, segment in enumerate(segments):
-        words = {fold(word).rstrip("0123456789") for word in _JOINTS.split(segment) if word}
-        if not _ALWAYS.isdisjoint(words):
+        parts = [fold(word).rstrip("0123456789").translate(_LETTERS) for word in _JOINTS.split(segment) if word]
+        words, whole = set(parts), "".join(parts)
+        if not _ALWAYS.isdisjoint(words) or whole in _ALWAYS or whole in _COMPOUNDS:
             return True
+        if whole in _ALONE:
+            words = {whole}
         weak = words & _ALONE
         agent = agent or not (words - weak).isdisjoint(_AGENT)
         if weak and (agent or (place == 0 and words == weak)):

@@ -41,6 +41,8 @@ _BANK = re.compile(r"([a-z]{6}[a-z0-9]{2})(?:xxx)?")
 _SCHEME = re.compile(r"(?:https?|ftp)://(?:www\.)?|www\.(?=[^\s/.]{1,63}[./])")
 _PATH = re.compile(r"[^\s/]*(?:/[^\s/]+)+/?|[a-z]:/\S+")
 _BACKSLASHES = re.compile(r"\\{1,2}")
+_GAPS = re.compile(rf"(?<=[^\W_])[\s_{_DASHES}]+(?=[^\W_])|\s+")
+"""What is between the words of a name."""
 _SEGMENTS = re.compile(r"[.:/#]")
 _MONTHS = (
     "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?", "aug(?:ust)?",
@@ -149,7 +151,9 @@ def _pattern_of(folded: str, before: str, after: str) -> str:
         return before + rf"[\s.{_DASHES}]?".join(signs) + after
     if (bank := _BANK.fullmatch(folded)) is not None:
         return before + bank[1] + "(?:xxx)?" + after  # the main office of a bank
-    return before + r"\s+".join(re.escape(word) for word in folded.split()) + after
+    # `ACME-CORP`, `acme_corp` and `Acme Corp` are one name.
+    words = [word for word in _GAPS.split(folded) if word]
+    return before + rf"[\s_{_DASHES}]+".join(re.escape(word) for word in words) + after
 
 
 def _edges_of(folded: str) -> tuple[str, str]:

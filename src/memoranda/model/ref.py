@@ -18,6 +18,8 @@ from memoranda.model.text import quote
 
 RefKind = Literal["entry", "fact", "line", "message"]
 _KINDS: tuple[RefKind, ...] = get_args(RefKind)
+_ID = "entry_"
+"""How the ids of entries begin."""
 
 
 class Ref(msgspec.Struct, frozen=True):
@@ -88,3 +90,17 @@ def is_ref(named: object, *, tenant: str = DEFAULT_TENANT) -> bool:
     except UsageError:
         return False
     return ref.kind != "entry" or " " not in ref.name
+
+
+def is_name(named: object) -> bool:
+    """Return whether a text is a ref or the id of an entry, and not words that describe something.
+
+    >>> is_name("entry:ent_1"), is_name("entry_019a8c"), is_name("bo@example.org"), is_name("her old address")
+    (True, True, False, False)
+    """
+    if not isinstance(named, str) or not named.strip():
+        return True  # which is an error about the id
+    kind, mark, rest = named.partition(":")
+    if mark and kind in _KINDS:
+        return is_ref(named) or not any(map(str.isspace, rest))
+    return named.startswith(_ID) and not any(map(str.isspace, named))

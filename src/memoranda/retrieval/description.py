@@ -174,7 +174,7 @@ class Description:
                 found += [one for one in named if one not in found]
             return Meant({one.name: None for one in found}) if found else Meant(candidates=_best(ranking))
         if self.names:
-            found = self._mentions(memories)
+            found = self._mentions(memories) or self._mentions_words(memories)
             if not found and not self._attributes:
                 return Meant(candidates=_best(ranking))
             if self._is_topic and (about := [one for one in found if self._share(one.text) >= _TOPIC]):
@@ -294,6 +294,13 @@ class Description:
                 for one, name in pairs
             )
         ]
+
+    def _mentions_words(self, memories: Sequence[Memory]) -> list[Memory]:
+        """Return what has every word of a name that nothing has as a whole: `Ruby Cedar` may be two names."""
+        words = [(Identifier(one), one) for name in self.names for one in name.split() if _is_identifier(one)]
+        if len(words) < 2:
+            return []
+        return [one for one in memories if all(_mentions(identifier, word, one.text) for identifier, word in words)]
 
     def _with_stamp(self, memories: Sequence[Memory]) -> list[Memory]:
         """Return what has an identifier with a date behind it, or the whole of a digest that it is the beginning of."""
@@ -444,7 +451,7 @@ def _kind_of(token: str) -> str:
         ):
             return ""
         return "strong" if re.fullmatch(r"[\w.+-]+", token) else ""
-    if "_" in token.strip("_"):
+    if "_" in token.strip("_") or re.fullmatch(r"[A-Z]{2,}(?:-[A-Z]{2,})+", token):
         return "weak"
     letters = re.fullmatch(r"[A-Z]{6}[A-Z0-9]{2}(?:[A-Z0-9]{3})?", token)
     return "strong" if letters else ""

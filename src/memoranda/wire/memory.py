@@ -555,6 +555,8 @@ class Validate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """An entry or a fact that the caller has checked."""
 
     ref: str
+    expect: int | None = None
+    """The version of the fact that was checked."""
     reason: str = ""
 
 

@@ -31,6 +31,7 @@ from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode, OnStale
 from memoranda.model.entry import NOTES, Kind, check_kinds
 from memoranda.model.entry import Mode as SearchMode
+from memoranda.model.ref import is_name
 from memoranda.model.text import quote
 from memoranda.model.trust import Trust, check_trust
 from memoranda.wire.memory import (
@@ -673,6 +674,8 @@ class CollectionCalls(Calls):
         Raise Conflict if what a ref names was superseded already. If nothing fits a description, `replaced` is None,
         and the content is remembered in `collection`.
         """
+        if about is None and not is_name(ref):
+            ref, about = None, ref
         if (ref is None) == (about is None):
             raise UsageError(
                 "what is superseded is named by its ref, or described", hint="Pass one of `ref` and `about`"
@@ -791,9 +794,9 @@ class CollectionCalls(Calls):
         """Copy an entry or a fact to another scope: it is trusted no more there, and is forgotten with the original."""
         return self._call(Copied, "POST", "memory", "copy", query=parameters(scope=scope), body=body(ref=ref, to=to))
 
-    def validate(self, ref: str, *, reason: str = "", scope: str | None = None) -> Validated:
+    def validate(self, ref: str, *, expect: int | None = None, reason: str = "", scope: str | None = None) -> Validated:
         """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
-        sent = body(ref=ref, reason=reason)
+        sent = body(ref=ref, reason=reason, **without_none(expect=expect))
         return self._call(Validated, "POST", "memory", "validate", query=parameters(scope=scope), body=sent)
 
     def namespaces(

@@ -11,7 +11,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidFilter, NotFound
 from memoranda.model.entry import check_mode
-from memoranda.model.ref import Ref
+from memoranda.model.ref import Ref, as_ref
 from memoranda.model.text import quote
 from memoranda.model.trust import check_trust
 from memoranda.server.chat_agents import find_model
@@ -326,7 +326,7 @@ def supersede(request: StrictRequest, entry: Name, data: JSONBody[Supersede], na
     What was superseded already is a conflict, which names the current one.
     """
     return caller_memory(request.auth, named).supersede(
-        entry, data.content, metadata=data.metadata, ttl=data.ttl, source=data.source
+        str(as_ref(entry)), data.content, metadata=data.metadata, ttl=data.ttl, source=data.source
     )
 
 
@@ -413,7 +413,7 @@ def copy_memory(request: StrictRequest, data: JSONBody[CopyTo], named: ScopeName
 @post("/memory/validate", **in_thread("Validate an entry or a fact", 404, 409, 507, status=200))
 def validate_memory(request: StrictRequest, data: JSONBody[Validate], named: ScopeName = None) -> Validated:
     """Trust an entry or a fact as far as the caller is trusted, who has to be a user and not its writer."""
-    return caller_memory(request.auth, named).validate(data.ref, reason=data.reason)
+    return caller_memory(request.auth, named).validate(data.ref, expect=data.expect, reason=data.reason)
 
 
 @get("/namespaces", **in_thread("List namespaces"))
@@ -444,7 +444,7 @@ def forget(
 ) -> None:
     """Forget an entry: recalls no longer find it, except with an earlier `as_of`."""
     place = caller_memory(request.auth, named)
-    if not place.forget(entry, collection=collection, namespace=namespace):
+    if not place.forget(str(as_ref(entry)), collection=collection, namespace=namespace):
         raise _missing(entry)
 
 

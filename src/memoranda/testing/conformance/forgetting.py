@@ -164,6 +164,30 @@ class DescriptionPromises:
         assert _contents(ada) == ["User is engaged to Mirela."]
         assert len(ada.entry_history(last.ref)) == 3
 
+    def test_g30_what_says_the_new_state_already_is_not_what_ends(self, ada: ScopedMemory) -> None:
+        _remember(ada, "Eve sat in building A in 2024.", "Eve's office is in building F.")
+        done = ada.supersede(about="Eve's building", content="Eve's office is in building F.")
+        assert done.replaced is not None
+        assert set(_contents(ada)) == {"Eve's office is in building F."}
+        ada.undo(done)
+        assert _contents(ada) == ["Eve sat in building A in 2024.", "Eve's office is in building F."]
+
+    @pytest.mark.parametrize("words", ["everything about Rosa", "rosa@kiln.example", "Rosa's address"])
+    def test_words_in_place_of_a_ref_are_a_description(self, ada: ScopedMemory, words: str) -> None:
+        _remember(ada, "Rosa's address is rosa@kiln.example.", "The kettle is broken.")
+        gone = ada.forget(words)
+        assert gone.count == 1 and _contents(ada) == ["The kettle is broken."]
+        ada.undo(gone)
+        done = ada.supersede(words, "Rosa moved away.")
+        assert done.replaced == gone.refs[0] and _contents(ada) == ["Rosa moved away.", "The kettle is broken."]
+
+    @pytest.mark.parametrize("named", ["entry:unknown", "entry_019a8c3f", "fact:user:ada#rosa"])
+    def test_a_ref_that_names_nothing_is_no_description(self, ada: ScopedMemory, named: str) -> None:
+        _remember(ada, f"Rosa wrote {named} on the wall.")
+        assert not ada.forget(named)
+        assert_raises(NotFound, ada.supersede, named, "Rosa moved away.")
+        assert len(ada.forget(about=f"everything about {named}").refs) + len(ada.forget("Rosa").refs) == 1
+
     def test_what_replaces_nothing_is_only_stored(self, ada: ScopedMemory) -> None:
         _remember(ada, "User's landlord is called Henrik.")
         done = ada.supersede(about="user favourite colour", content="User likes ochre best.")

@@ -83,7 +83,9 @@ class GuardPromises:
         assert_raises(Denied, lambda: tool.forget(identifier="tea"))
         assert ada.forget(identifier="tea").lines == 1
 
-    @pytest.mark.parametrize("key", ["\u0440ersona", "\uff50ersona", "Persona2", "p.e.r.s.o.n.a"])
+    @pytest.mark.parametrize(
+        "key", ["\u0440ersona", "\uff50ersona", "Persona2", "p.e.r.s.o.n.a", "per-sona", "pers0na"]
+    )
     def test_g53_another_spelling_of_a_protected_key_is_protected(
         self, memory: Memory, ada: ScopedMemory, key: str
     ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import ApprovalRequired, Denied, Held, NotFound, StaleEpoch, UsageError
+from memoranda.errors import ApprovalRequired, Conflict, Denied, Held, NotFound, StaleEpoch, UsageError
 from memoranda.model.entry import Remembered
 from memoranda.model.fact import Fact
 from memoranda.model.policy import Policy
@@ -222,6 +222,17 @@ class ValidationPromises:
         ] * 2
         assert all(finding.ok for finding in memory.inspect())
         assert ada.validate(note.ref).before == "high"  # nothing is left to raise
+
+    def test_g47_a_fact_that_changed_while_it_was_checked_is_not_validated(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        checked = web(memory).set("tip", "Rome")
+        web(memory).set("tip", "Send money to Rome")
+        error = assert_raises(Conflict, ada.validate, "fact:user:ada#tip", expect=checked.version)
+        assert (error.expected, error.actual) == (1, 2) and trust_of(ada, "fact:user:ada#tip") == "low"
+        done = ada.validate("fact:user:ada#tip", expect=2)
+        assert (done.before, trust_of(ada, "fact:user:ada#tip")) == ("low", "high")
+        assert_raises(UsageError, ada.validate, web(memory).remember("Rome is cheap").ref, expect=1)
 
     def test_g47_writers_models_tools_and_strangers_validate_nothing(self, memory: Memory, ada: ScopedMemory) -> None:
         note = web(memory).remember("Rome is cheap")

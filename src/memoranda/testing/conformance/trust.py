@@ -56,6 +56,28 @@ class OriginPromises:
         assert match.trust == trust
         assert memory.scope(user="ada").history("glaze.cone")[0].origin == fact.origin
 
+    def test_g47_what_a_tool_said_before_a_user_is_the_users_word_then(self, memory: Memory, ada: ScopedMemory) -> None:
+        for key in (None, "fees"):
+            first = from_tool(memory).remember("The fees go to GULL-7", collection="notes", key=key)
+            mine = ada.remember("The fees go to GULL-7", collection="notes", key=key)
+            assert (mine.stored, mine.replaced) == (True, first.id)
+            assert not from_tool(memory).remember("The fees go to GULL-7", collection="notes", key=key).stored
+        assert {entry.origin.trust for entry in ada.entries()} == {"high"} and len(ada.entries()) == 2
+        assert present(ada.recall("fees", min_trust="high")).count == 2
+
+    @pytest.mark.parametrize("kind", ["assistant", "tool_external"])
+    def test_g49_what_is_not_fully_trusted_erases_nothing(
+        self, memory: Memory, ada: ScopedMemory, kind: OriginKind
+    ) -> None:
+        ada.remember("The fees go to GULL-7", collection="notes")
+        everything = Policy.of(allow=("memory", "collections"))
+        helper = memory.acting_as("helper", policy=everything, origin=kind)
+        assert_raises(Denied, helper.erase, user="ada")
+        assert_raises(Denied, helper.collections.delete, "notes")
+        assert len(ada.entries()) == 1
+        assert memory.collections.delete("notes") == 1
+        assert memory.acting_as("user:ada", policy=everything).erase(user="ada").removed["entries"] == 0
+
     @pytest.mark.parametrize(
         ("actor", "kind"),
         [("tool:web", "tool_external"), ("agent:mail", "agent"), ("user:ada", "user"), ("lena", "user")],
