@@ -181,6 +181,8 @@ def rest_page() -> str:
             "at `/openapi.json`. Requests carry `Authorization: Bearer <key>`; bodies and answers are JSON. What goes "
             "wrong is a [problem](#problem) with a [code](../errors.md#over-http)."
         ),
+        "Requests that write may also carry",
+        "\n".join(map(_parameter, document["components"]["parameters"].values())),
         contents([part for part in parts if part.startswith("## ")]),
         *parts,
         "## Shapes",
@@ -196,7 +198,8 @@ def _calls(document: dict[str, Any], path: str) -> list[tuple[str, dict[str, Any
 
 def _route(path: str, verb: str, call: dict[str, Any]) -> str:
     lines = [f"### `{verb.upper()} {path}`", "", prose(call["description"])]
-    given = [_parameter(one) for one in call.get("parameters", ())]
+    # Those that all writing routes share are at the top of the page.
+    given = [_parameter(one) for one in call.get("parameters", ()) if "$ref" not in one]
     if body := call.get("requestBody"):
         given.append(f"- body: {', '.join(_kind(one.get('schema', {})) for one in body['content'].values())}")
     answers = sorted(

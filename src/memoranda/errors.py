@@ -18,8 +18,7 @@
     ├── AlreadyExists
     ├── StaleRecords                    records that a changed schema refuses     .count .records
     ├── Conflict                        it was changed by another writer         .expected .actual
-    │   ├── IdempotencyMismatch         one idempotency key, two different requests
-    │   └── StaleEpoch                  permissions changed since it was decided upon
+    │   └── IdempotencyMismatch         one idempotency key, two different requests
     ├── EmbedderError                   what turns text into vectors
     │   ├── EmbedderMismatch            a collection was made with another one   .expected .actual
     │   └── EmbeddingFailed             it failed, or returned no valid vector   .retryable
@@ -37,6 +36,7 @@
     │   ├── ApprovalRequired            waits for a decision                     .approval
     │   │   └── Held                    contested, or found suspicious           .cause .findings
     │   ├── Rejected                    a value that may not come back           .rejection .actor .at
+    │   ├── StaleEpoch                  permissions changed since it was decided upon  .expected .actual
     │   └── QuotaExceeded               too much in one window                   .retry_after
     └── StorageError                    the disk or the database; .url
         ├── Busy                        locked by another writer; safe to retry
@@ -295,10 +295,6 @@ class IdempotencyMismatch(Conflict):
     """An idempotency key that was used before, for another request."""
 
 
-class StaleEpoch(Conflict):
-    """Permissions changed after the write was decided upon."""
-
-
 class EmbedderError(MemorandaError):
     """Text could not be turned into vectors; nothing was stored."""
 
@@ -349,6 +345,10 @@ class Refused(MemorandaError):
 
 class Denied(Refused):
     """No grant covers the effect, or a denial does."""
+
+
+class StaleEpoch(Refused):
+    """Permissions changed after the write was decided upon; `.expected` and `.actual` are the epochs."""
 
 
 class Unauthenticated(Refused):

@@ -87,7 +87,15 @@ def test_every_handle_has_a_class_of_its_own_for_asyncio() -> None:
         async with await AsyncMemory.open(":memory:") as memory:
             ada = memory.scope(user="ada")
             handles = (memory, memory.acting_as("bo"), ada, await ada.session("s1"), memory.batch(), ada.batch())
-            desks = (memory.approvals, memory.collections, memory.definitions, memory.ledger, memory.permissions)
+            desks = (
+                memory.approvals,
+                memory.quarantine,
+                memory.guard,
+                memory.collections,
+                memory.definitions,
+                memory.ledger,
+                memory.permissions,
+            )
             made = [type(one).__name__ for one in (*handles, *desks, memory.roles, memory.runs, ada.blocks)]
             assert made[:4] == ["AsyncMemory", "AsyncMemory", "AsyncScopedMemory", "AsyncScopedMemory"]
             assert set(made) == {f"Async{kind.__name__}" for kind in vars(aio)["KINDS"]}  # not in its stub

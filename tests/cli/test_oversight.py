@@ -204,3 +204,68 @@ def test_rules_of_the_guard_are_set_listed_and_reset(cli):
     assert cli("guard", "set", "--origin", "tool_external", "--instructions", "redact").code == 2
     assert cli("guard", "reset", "--user", "ada").code == 0
     assert cli("guard", "list", "--json").json == []
+
+
+def test_g34_a_command_that_was_decided_under_an_old_epoch_changes_nothing(cli):
+    cli("facts", "set", "k", "v", "--user", "ada", "--epoch", "0")
+    epoch = cli("permissions", "epoch", "--user", "ada").out.strip()
+    cli("permissions", "grant", "mail", "memory.read", "--user", "ada")
+    for refused in (
+        cli("facts", "set", "k", "w", "--user", "ada", "--epoch", epoch, "--json"),
+        cli("remember", "Ada sings", "--user", "ada", "--epoch", epoch, "--json"),
+        cli("permissions", "grant", "mail", "memory.write", "--user", "ada", "--epoch", epoch, "--json"),
+        cli("erase", "--user", "ada", "--yes", "--epoch", epoch, "--json"),
+    ):
+        assert (refused.code, refused.error["code"]) == (1, "stale_epoch")
+    assert cli("facts", "get", "k", "--user", "ada").out == "v\n"
+    assert len(cli("permissions", "list", "--json").json) == 1
+    now = cli("permissions", "epoch", "--user", "ada", "--json").json["epoch"]
+    assert now == int(epoch) + 1 == cli("permissions", "epoch", "--json").json["epoch"]
+    assert cli("facts", "set", "k", "w", "--user", "ada", "--epoch", str(now)).code == 0
+
+
+def test_g46_what_is_derived_is_said_to_be_and_copied(cli, tmp_path):
+    page = cli("remember", "Cone 6 is 1222 degrees", "--user", "ada", "--origin", "tool_external", "--json").json
+    ref = f"entry:{page['id']}"
+    cli("facts", "set", "cone", "6", "--user", "ada", "--derived-from", ref)
+    note = cli("remember", "Fire at 1222", "--user", "ada", "--derived-from", ref, "--json").json
+    notes = tmp_path / "notes.txt"
+    notes.write_text("The kiln has to reach 1222 degrees")
+    cli("ingest", str(notes), "--user", "ada", "--derived-from", ref)
+    free = cli("remember", "Fire on Friday", "--user", "ada", "--json").json
+    copied = cli("copy", ref, "user:ada/agent:mail", "--user", "ada", "--json").json
+    found = cli("lineage", ref, "--user", "ada", "--json").json
+    derived = {one["ref"] for one in found["descendants"]}
+    assert {"fact:user:ada#cone", f"entry:{note['id']}", f"entry:{copied['id']}"} < derived and len(derived) == 4
+    assert {one["trust"] for one in found["descendants"]} == {"low"}
+    assert cli("lineage", f"entry:{free['id']}", "--user", "ada", "--json").json["trust"] == "high"
+
+
+def test_g37_a_write_waits_for_someone_else_to_confirm_it(cli):
+    cli("permissions", "grant", "user:ada", "memory", "--user", "ada")
+    mine = ("--user", "ada", "--actor", "user:ada", "--requires-confirmation", "--json")
+    held = cli("facts", "set", "iban", "DE02", *mine)
+    assert (held.code, held.error["code"], held.error["details"]["cause"]) == (1, "held", "confirmation")
+    waits = cli("remember", "Pay to DE02", *mine).json
+    assert waits["held"] and cli("entries", "--user", "ada", "--json").json == []
+    for approval in (held.error["details"]["approval"], waits["held"]):
+        cli("approvals", "approve", approval)
+    assert cli("facts", "get", "iban", "--user", "ada").out == "DE02\n"
+    assert len(cli("entries", "--user", "ada", "--json").json) == 1
+
+
+def test_g39_deletions_and_rollbacks_are_listed(cli):
+    cli("facts", "set", "k", "v", "--user", "ada")
+    assert "Nothing was deleted" in cli("ledger", "deletions").err
+    assert "Nothing was undone" in cli("ledger", "rollbacks").err
+    note = cli("remember", "Ada sings", "--user", "ada", "--json").json
+    gone = cli("forget", note["id"], "--user", "ada", "--json").json
+    (deletion,) = cli("ledger", "deletions", "--user", "ada", "--json").json
+    assert (deletion["resource"], deletion["actor"], deletion["epoch"]) == (note["id"], "owner", 0)
+    assert (
+        "forget" in cli("ledger", "deletions").out and cli("ledger", "deletions", "--user", "bo", "--json").json == []
+    )
+    cli("undo", gone["undo"], "--user", "ada")
+    (rollback,) = cli("ledger", "rollbacks", "--json").json
+    assert rollback["refs"] == [f"entry:{note['id']}"] and rollback["undid"] == [deletion["position"]]
+    assert "entry_" in cli("ledger", "rollbacks", "--user", "ada").out

@@ -50,7 +50,7 @@ def test_every_command_has_help_and_an_example_of_itself(name):
 def test_every_command_is_in_the_docs_with_all_its_own_options(name):
     text = section(name)
     common = {f"--{kind}" for kind in KINDS}
-    common |= {"--scope", "--db", "--tenant", "--actor", "--json", "--embedder", "--origin"}
+    common |= {"--scope", "--db", "--tenant", "--actor", "--json", "--embedder", "--origin", "--epoch"}
     own = {("definitions", "--scope"), ("keys", "--origin"), ("mcp", "--origin")}
     for flag in flags(ALL[name]):
         if flag.startswith("--") and (flag not in common or (name.split()[0], flag) in own):

@@ -113,6 +113,7 @@ CHANGING: dict[str, tuple[Prepare, str]] = {
     "undo": (_undo, "undo {token} --user ada"),
     "reject": (_ready, "reject {entry} --user ada"),
     "withdraw": (_rejection, "withdraw {rejection} --user ada"),
+    "copy": (_ready, "copy {entry} user:ada/agent:guide --user ada"),
     "validate": (_unvouched, "validate {ref} --user ada"),
     "taint": (_ready, "taint --ref {entry}"),
     "collections delete": (_ready, "collections delete notes --yes"),

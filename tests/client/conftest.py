@@ -76,6 +76,8 @@ class Awaited:
     def _result(self, result: Any) -> Any:
         if iscoroutine(result):
             return self._runner.run(result)
+        if isinstance(result, memoranda.AsyncClient):  # such as `at_epoch` returns
+            return Awaited(result, self._runner)
         return self._each(result) if isasyncgen(result) else result
 
     def _each(self, found: AsyncIterator[Any]) -> Iterator[Any]:

@@ -530,3 +530,60 @@ def test_what_the_server_refuses_is_a_usage_error(mara: Any, call: Any) -> None:
     with pytest.raises(memoranda.UsageError):
         call(mara)
     assert mara.facts.set("k", 1).version == 1
+
+
+def test_g34_what_was_decided_under_an_old_epoch_is_refused(connect: Any, served: Any, tenant: str) -> None:
+    mara = connect(served.url, served.key("mara", tenant=tenant, role="member"))
+    admin = connect(served.url, served.key("abe", tenant=tenant, role="admin"))
+    epoch = mara.permissions.epoch()
+    assert epoch == mara.permissions.epoch("user:mara") == admin.permissions.epoch("user:mara")
+    decided = mara.at_epoch(epoch)
+    assert decided.from_origin("assistant").facts.set("tone", "warm").version == 1
+    admin.permissions.grant("agent:mail", "memory.read", scope="user:mara")
+    calls: list[Any] = []
+
+    def louder(tone: str) -> str:
+        calls.append(tone)
+        return f"{tone}!"
+
+    def batch() -> None:
+        with decided.batch() as batch:
+            batch.set("tone", "cold")
+
+    writes: list[Any] = [batch] if isinstance(decided, memoranda.Client) else []
+    for refused in (
+        *writes,
+        lambda: decided.facts.update("tone", louder),
+        lambda: decided.from_origin("assistant").facts.set("tone", "cold"),
+        lambda: decided.collections.remember_many([{"content": "Mara sings"}]),
+        lambda: decided.memory.update("core", "- Sings", expected_updated_at=None),
+        lambda: decided.learn([{"role": "user", "content": "I live in Porto."}]),
+    ):
+        with pytest.raises(memoranda.StaleEpoch) as stale:
+            refused()
+        assert (stale.value.expected, stale.value.actual) == (epoch, epoch + 1)
+    assert calls == ["warm"]  # what permissions refuse is not tried again
+    assert [fact.value for fact in mara.facts.list()] == ["warm"] and mara.collections.list() == []
+    assert mara.at_epoch(mara.permissions.epoch()).facts.update("tone", louder).value == "warm!"
+    assert admin.permissions.epoch() == epoch + 1
+    with pytest.raises(memoranda.InvalidScope):
+        mara.permissions.epoch("user:noor")
+
+
+def test_g46_what_several_writes_are_derived_from_is_said_once(mara: Any) -> None:
+    page = mara.from_origin("tool_external").collections.remember("Cone 6 is 1222 degrees")
+    own = mara.collections.remember("Mara fires on Friday")
+    first, second = mara.collections.remember_many(
+        [{"content": "Fire at 1222"}, {"content": "Fire on Friday at 1222", "derived_from": [own.ref]}],
+        derived_from=[page.ref],
+    )
+    lineage = mara.collections.lineage(second.ref)
+    assert {one.ref for one in lineage.sources} == {page.ref, own.ref}
+    assert mara.collections.lineage(first.ref).trust == lineage.trust == "low"
+    (free,) = mara.collections.remember_many([{"content": "Nothing to do with it"}])
+    assert mara.collections.lineage(free.ref).trust == "high"
+    mara.facts.set("cone", 5)
+    changed = mara.facts.update("cone", lambda cone: cone + 1, derived_from=[own.ref])
+    assert mara.collections.lineage(f"fact:user:mara#{changed.key}").sources[0].ref == own.ref
+    with pytest.raises(memoranda.UsageError, match="not several refs"):
+        mara.collections.remember_many([{"content": "Fire"}], derived_from=page.ref)

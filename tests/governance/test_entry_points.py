@@ -201,6 +201,7 @@ COMMANDS = {
     "undo": "ScopedMemory.undo",
     "reject": "ScopedMemory.reject",
     "withdraw": "ScopedMemory.withdraw",
+    "copy": "ScopedMemory.copy",
     "validate": "ScopedMemory.validate",
     "taint": "Memory.taint",
     "collections delete": "Collections.delete",
@@ -227,6 +228,8 @@ COMMANDS = {
     "sweep": "Memory.sweep",
     "import": "Memory.import_file",
 }
+# Keys belong to the whole database; what a server or its tools write has an epoch of its own with each request.
+WITHOUT_EPOCH = {"keys create", "keys revoke", "keys rotate", "serve", "mcp"}
 HARMLESS_COMMANDS = {
     "rejections",
     "lineage",
@@ -257,8 +260,11 @@ HARMLESS_COMMANDS = {
     "ledger verify",
     "ledger tail",
     "ledger show",
+    "ledger deletions",
+    "ledger rollbacks",
     "ledger anchor",
     "permissions list",
+    "permissions epoch",
     "approvals list",
     "approvals show",
     "conflicts list",
@@ -294,6 +300,7 @@ HARMLESS_TOOLS = {
     "fact_history",
     "get_memory_block",
     "recall_blocks",
+    "permission_epoch",
 }
 
 EFFECTS = tuple(VERBS)
@@ -349,15 +356,19 @@ def public_methods() -> set[str]:
     }
 
 
-def commands() -> set[str]:
+def commands() -> dict[str, Any]:
     root: Any = get_command(app)
     context = click.Context(root, info_name="memoranda")
-    names = set()
+    found: dict[str, Any] = {}
     for name in root.list_commands(context):
         command = root.get_command(context, name)
         inner = getattr(command, "commands", None)
-        names |= {f"{name} {each}" for each in inner} if inner else {name}
-    return names
+        found |= {f"{name} {each}": one for each, one in inner.items()} if inner else {name: command}
+    return found
+
+
+def options_of(flag: str) -> set[str]:
+    return {name for name, command in commands().items() if any(flag in one.opts for one in command.params)}
 
 
 def test_every_python_call_is_on_the_list() -> None:
@@ -365,8 +376,13 @@ def test_every_python_call_is_on_the_list() -> None:
 
 
 def test_every_command_is_on_the_list() -> None:
-    assert commands() == set(COMMANDS) | HARMLESS_COMMANDS
+    assert set(commands()) == set(COMMANDS) | HARMLESS_COMMANDS
     assert set(COMMANDS.values()) <= set(MUTATING)
+
+
+def test_g34_every_command_and_tool_that_changes_something_takes_an_epoch() -> None:
+    assert options_of("--epoch") == set(COMMANDS) - WITHOUT_EPOCH
+    assert {name for name, tool in TOOLS.items() if "epoch" in tool.takes.__struct_fields__} == set(TOOL_CALLS)
 
 
 def test_every_tool_is_on_the_list() -> None:

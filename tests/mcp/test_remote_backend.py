@@ -115,3 +115,16 @@ def test_a_key_that_only_reads_writes_nothing(served: Served) -> None:
         with pytest.raises(memoranda.Denied):
             reader.call("set_fact", key="tried", value=1)
         assert reader.call("list_facts", prefix="tried")["facts"] == []
+
+
+def test_g34_a_write_under_an_old_epoch_is_refused_by_the_server(member: Talk, served: Served) -> None:
+    epoch = member.call("permission_epoch")["epoch"]
+    assert member.call("set_fact", key="epochal", value=1, epoch=epoch)["version"] == 1
+    key = served.ask(key={"tenant": "default", "user": "eve", "role": "admin"})
+    with memoranda.Client(served.url, key) as admin:
+        admin.permissions.grant("agent:other", "memory.read", scope="user:ada")
+        assert admin.permissions.epoch("user:ada") == member.call("permission_epoch")["epoch"] > epoch
+    with pytest.raises(memoranda.StaleEpoch):
+        member.call("set_fact", key="epochal", value=2, epoch=epoch)
+    assert member.call("get_fact", key="epochal")["value"] == 1
+    member.call("delete_fact", key="epochal")

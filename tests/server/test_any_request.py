@@ -36,7 +36,7 @@ REFUSING = [
     f"{method.upper()} {path}"
     for path, operations in DOCUMENT["paths"].items()
     for method, described in operations.items()
-    if "requestBody" in described or any(one["in"] == "query" for one in described.get("parameters", ()))
+    if "requestBody" in described or any(one.get("in") == "query" for one in described.get("parameters", ()))
 ]
 
 

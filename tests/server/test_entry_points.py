@@ -180,6 +180,64 @@ def test_g7_every_route_that_changes_something_is_on_the_list() -> None:
     assert all((root / place).exists() for place in ELSEWHERE.values())
 
 
+def refusals_in(client: httpx.Client) -> list[tuple[str, str]]:
+    """Return who was refused something, and at which door."""
+    events = client.get(f"{API}/ledger", params={"limit": 1_000}).json()["events"]
+    return [(event["actor"], event["door"]) for event in events if event["decision"] == "deny"]
+
+
+def call(client: httpx.Client, route: str, names: dict[str, str], **headers: str) -> httpx.Response:
+    method, path = route.split(" ")
+    _, body = ROUTES[route]
+    if isinstance(body, str):
+        return client.request(method, API + path, content=body.format(**names), headers=headers)
+    sent = body and {name: one.format(**names) if isinstance(one, str) else one for name, one in body.items()}
+    return client.request(method, API + path.format(**names), json=sent, headers=headers)
+
+
+def is_decided(route: str) -> bool:
+    """Return whether another user than the one who asked has to call a route."""
+    return "approvals" in route or "quarantine" in route
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_g34_what_was_decided_under_an_old_epoch_is_refused_by_each_route_and_recorded(served: Any, route: str) -> None:
+    tenant = f"epoch-{list(ROUTES).index(route)}"
+    admin = served.client(served.key_for("ada", role="admin", tenant=tenant))
+    other = served.client(served.key_for("eve", role="admin", tenant=tenant))
+    caller = other if is_decided(route) else admin
+    names = ROUTES[route][0](admin)
+    old = admin.get(f"{API}/permissions/epoch").json()["epoch"]
+    admin.post(f"{API}/permissions", json={"actor": "agent:z", "capability": "memory.read"}).raise_for_status()
+    before, kept = refusals_in(admin), admin.get(f"{API}/export").text.splitlines()[1:]
+    refused = call(caller, route, names, **{"X-Memoranda-Epoch": str(old)})
+    assert (refused.status_code, refused.json()["code"]) == (409, "stale_epoch"), refused.text
+    assert (refused.json()["expected"], refused.json()["actual"]) == (old, old + 1)
+    actor = "user:eve" if is_decided(route) else "user:ada"
+    assert refusals_in(admin) == [*before, (actor, "rest")]
+    assert admin.get(f"{API}/export").text.splitlines()[1:] == kept
+    done = call(caller, route, names, **{"X-Memoranda-Epoch": str(old + 1)})
+    assert done.is_success, done.text
+
+
+@pytest.mark.parametrize("sent", ["-1", "1.0", "", "nine", "٣", "1" * 19, "0x1"])
+def test_what_is_no_epoch_is_refused(served: Any, newcomer: str, sent: str) -> None:
+    client = served.client(served.key_for(newcomer))
+    refused = client.put(f"{API}/memory/facts/k", json={"value": 1}, headers={"X-Memoranda-Epoch": sent.encode()})
+    assert (refused.status_code, refused.json()["code"]) == (422, "usage_error")
+    twice = [("X-Memoranda-Epoch", "0"), ("X-Memoranda-Epoch", "1")]
+    assert client.put(f"{API}/memory/facts/k", json={"value": 1}, headers=twice).status_code == 422
+    assert client.get(f"{API}/memory/facts/k").status_code == 404
+
+
+def test_requests_about_keys_take_no_epoch(served: Any) -> None:
+    admin = served.client(served.key_for("ada", role="admin", tenant="epoch-keys"))
+    refused = admin.post(f"{API}/keys", json={"user": "bo", "role": "member"}, headers={"X-Memoranda-Epoch": "0"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "usage_error")
+    assert [one["user"] for one in admin.get(f"{API}/keys").json()["keys"]] == ["ada"]
+    assert admin.post(f"{API}/keys", json={"user": "bo", "role": "member"}).status_code == 201
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_g7_what_violates_a_policy_is_refused_by_each_route_and_recorded(served: Any, route: str) -> None:
     tenant = f"gate-{list(ROUTES).index(route)}"
@@ -187,23 +245,14 @@ def test_g7_what_violates_a_policy_is_refused_by_each_route_and_recorded(served:
     reader = served.client(served.key_for("ada", role="reader", tenant=tenant))
     # Not by the user who asked, so that the decision is the decider's to make.
     decider = served.client(served.key_for("eve", role="admin", tenant=tenant))
-    prepare, body = ROUTES[route]
-    names = prepare(admin)
+    names = ROUTES[route][0](admin)
 
     def refusals() -> list[tuple[str, str]]:
-        events = decider.get(f"{API}/ledger", params={"limit": 1_000}).json()["events"]
-        return [(event["actor"], event["door"]) for event in events if event["decision"] == "deny"]
+        return refusals_in(decider)
 
-    def call(client: httpx.Client, names: dict[str, str]) -> httpx.Response:
-        method, path = route.split(" ")
-        if isinstance(body, str):
-            return client.request(method, API + path, content=body.format(**names))
-        sent = body and {name: one.format(**names) if isinstance(one, str) else one for name, one in body.items()}
-        return client.request(method, API + path.format(**names), json=sent)
-
-    refused = call(reader, names)
+    refused = call(reader, route, names)
     assert (refused.status_code, refused.json()["code"]) == (403, "denied"), refused.text
     assert refusals() == [("user:ada", "rest")]
-    done = call(decider if "approvals" in route or "quarantine" in route else admin, names)
+    done = call(decider if is_decided(route) else admin, route, names)
     assert done.is_success, done.text
     assert refusals() == [("user:ada", "rest")]

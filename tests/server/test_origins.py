@@ -331,7 +331,7 @@ def _operations() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for path, operations in document["paths"].items():
         for method, described in operations.items():
-            if any(one["name"] == "scope" and one["in"] == "query" for one in described.get("parameters", ())):
+            if any(one.get("name") == "scope" and one["in"] == "query" for one in described.get("parameters", ())):
                 found.append((method, path))
     return found
 

@@ -80,9 +80,10 @@ class Somebody(NamedTuple):
 
     def at(self, asked: dict[str, Any]) -> Any:
         """Return the requested scope: the caller's own, one of another user, or one below the caller's own."""
+        memory = self.memory if asked.get("epoch") is None else self.memory.at_epoch(asked["epoch"])
         if asked.get("below"):
-            return self.memory.at(f"user:{self.name}/{asked['below']}")
-        return self.memory.scope(user=asked.get("user", self.name))
+            return memory.at(f"user:{self.name}/{asked['below']}")
+        return memory.scope(user=asked.get("user", self.name))
 
     def flags(self, asked: dict[str, Any]) -> list[str]:
         """Return the same scope as command-line options."""
@@ -199,6 +200,7 @@ def _with_a_line(kite: Any) -> Any:
 def asyncio_set(me: Somebody, asked: dict[str, Any]) -> None:
     async def write() -> None:
         place = memoranda.AsyncMemory(me.memory)
+        place = place if asked["epoch"] is None else place.at_epoch(asked["epoch"])
         below = place.at(f"user:{me.name}/{asked['below']}") if asked.get("below") else None
         own = below or place.scope(user=asked.get("user", me.name))
         await own.set(asked["key"], asked["value"], **_chosen(asked, "ttl", "expect", "idempotency_key"))
@@ -256,7 +258,7 @@ def asyncio_go_on(me: Somebody, asked: dict[str, Any]) -> None:
 
 
 def command_set(me: Somebody, asked: dict[str, Any]) -> None:
-    options = _options(**_chosen(asked, "ttl", "expect", "idempotency_key"))
+    options = _options(**_chosen(asked, "ttl", "expect", "idempotency_key", "epoch"))
     command("facts", "set", *me.flags(asked), "--as-json", *options, "--", asked["key"], json.dumps(asked["value"]))
 
 
@@ -329,8 +331,9 @@ def _options(**given: Any) -> list[str]:
 def rest_set(me: Somebody, asked: dict[str, Any]) -> None:
     once = {} if asked["idempotency_key"] is None else {"Idempotency-Key": asked["idempotency_key"]}
     where = {} if asked.get("below") is None else {"scope": asked["below"]}
+    decided = {} if asked["epoch"] is None else {"X-Memoranda-Epoch": str(asked["epoch"])}
     body = json.dumps(_given(asked, "value", "ttl", "expect"))
-    _heard(me.http.put(f"/memory/facts/{asked['key']}", content=body, params=where, headers=once))
+    _heard(me.http.put(f"/memory/facts/{asked['key']}", content=body, params=where, headers=once | decided))
 
 
 def rest_read(me: Somebody, asked: dict[str, Any]) -> None:
@@ -411,7 +414,8 @@ def _heard(answer: httpx.Response) -> None:
 
 def client_set(me: Somebody, asked: dict[str, Any]) -> None:
     given = _chosen(asked, "ttl", "expect", "idempotency_key")
-    me.client.facts.set(asked["key"], asked["value"], **given, scope=asked.get("below"))
+    client = me.client if asked["epoch"] is None else me.client.at_epoch(asked["epoch"])
+    client.facts.set(asked["key"], asked["value"], **given, scope=asked.get("below"))
 
 
 def client_read(me: Somebody, asked: dict[str, Any]) -> None:
@@ -459,7 +463,7 @@ def client_preview(me: Somebody, asked: dict[str, Any]) -> None:
 
 def mcp_set(me: Somebody, asked: dict[str, Any]) -> None:
     place = {"agent:desk": "agent", None: "user"}.get(asked.get("below"), asked.get("below"))
-    _call(me, "set_fact", asked, "key", "value", "ttl", "expect", scope=place)
+    _call(me, "set_fact", asked, "key", "value", "ttl", "expect", "epoch", scope=place)
 
 
 def mcp_read(me: Somebody, asked: dict[str, Any]) -> None:
@@ -965,6 +969,7 @@ RIGHT: dict[Verb, dict[str, Any]] = {
         "ttl": None,
         "expect": None,
         "idempotency_key": None,
+        "epoch": None,
     },
     "read": {"key": "kite", "as_of": None},
     "change": {"key": "kite"},
@@ -1338,6 +1343,14 @@ MISTAKES = (
     ),
     Mistake("a quota that is used up", "set", "quota_exceeded", who="thrifty", details=QUOTA, cannot=NO_QUOTA),
     Mistake("a quota for texts", "remember", "quota_exceeded", who="thrifty", details=QUOTA, cannot=NO_QUOTA),
+    Mistake(
+        "an epoch that has passed",
+        "set",
+        "stale_epoch",
+        {"epoch": 99_999},
+        details=("expected", "actual"),
+        cannot=_all("a program writes with the handle that it runs on", "ABL", *_OF_WORKFLOWS),
+    ),
     Mistake(
         "a session that has ended",
         "go on",

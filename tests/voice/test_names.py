@@ -114,7 +114,9 @@ def _rest() -> Calls:
     for path, operations in document["paths"].items():
         for verb, operation in operations.items():
             taken: dict[str, Parameter] = {}
-            for one in operation.get("parameters", ()):
+            for named in operation.get("parameters", ()):
+                shared = named.get("$ref", "").rpartition("/")[2]
+                one = document["components"]["parameters"][shared] if shared else named
                 taken[one["name"]] = _field(one["schema"], required=one.get("required", False))
             for content in operation.get("requestBody", {}).get("content", {}).values():
                 shape = shapes.get(content["schema"].get("$ref", "").rpartition("/")[2], {})
@@ -215,7 +217,6 @@ PARTICULAR: dict[str, dict[str, str]] = {
             ("durability", "ledger", "ledger_text", "limits"), "opens a memory; a server has it as a setting"
         ),
         "effect": "a request as a value, which the doors make",
-        "epoch": "of a handle that writes only while nothing has changed since it was read; a request lives no longer",
         "extractor": "a Python function that reads conversations",
         "file": "the name of the text that a program is compiled from, for messages",
         "fragment": "a part of a document, for those who write tools",
@@ -386,7 +387,7 @@ CALLS = [
     Same("scoped.withdraw", "client.collections.withdraw", "DELETE /rejections/{rejection}", "withdraw"),
     Same("scoped.rejections", "client.collections.rejections", "GET /rejections", "rejections"),
     Same("scoped.lineage", "client.collections.lineage", "GET /memory/lineage", "lineage"),
-    Same("scoped.copy", "client.collections.copy", "POST /memory/copy"),
+    Same("scoped.copy", "client.collections.copy", "POST /memory/copy", "copy"),
     Same("scoped.validate", "client.collections.validate", "POST /memory/validate", "validate"),
     Same("scoped.leak_probes", "client.collections.leak_probes", "POST /memory/probe", "probe"),
     Same("scoped.undo", "client.collections.undo", "POST /memory/undo", "undo"),
@@ -429,9 +430,10 @@ CALLS = [
     Same("memory.resolve", "client.conflicts.resolve", "POST /conflicts/{conflict}", "conflicts resolve"),
     Same("memory.taint", "client.ledger.taint", "POST /taint", "taint"),
     Same("memory.undo", "client.ledger.undo", "POST /taint/undo"),
-    Same("memory.ledger.deletions", "client.ledger.deletions", "GET /ledger/deletions"),
-    Same("memory.ledger.rollbacks", "client.ledger.rollbacks", "GET /ledger/rollbacks"),
-    Same("memory.permissions.epoch", "client.permissions.epoch", "GET /permissions/epoch"),
+    Same("memory.ledger.deletions", "client.ledger.deletions", "GET /ledger/deletions", "ledger deletions"),
+    Same("memory.ledger.rollbacks", "client.ledger.rollbacks", "GET /ledger/rollbacks", "ledger rollbacks"),
+    Same("memory.permissions.epoch", "client.permissions.epoch", "GET /permissions/epoch", "permissions epoch"),
+    Same("memory.at_epoch", "client.at_epoch"),
     Same("memory.guard.set", "client.guard.set", "PUT /guard", "guard set"),
     Same("memory.guard.reset", "client.guard.reset", "DELETE /guard", "guard reset"),
     Same("memory.guard.list", "client.guard.list", "GET /guard", "guard list"),
@@ -486,10 +488,10 @@ HANDLES = frozenset({"run", "machine", "workflow", "session"})
 """What is a handle in Python, and elsewhere named."""
 ELSEWHERE: dict[str, frozenset[str]] = {
     "client": frozenset({"scope", "agent", "timeout", "limit"}) | HANDLES,
-    "REST": frozenset({"scope", "agent", "limit", "after", "expect"}) | HANDLES,
+    "REST": frozenset({"scope", "agent", "limit", "after", "expect", "origin", "epoch"}) | HANDLES,
     "command line": frozenset(
         {"scope", "user", "agent", "project", "tree", "thread", "tenant", "actor", "url", "embedder", "dry_run"}
-        | {"origin"}
+        | {"origin", "epoch"}
     )
     | HANDLES
     | set(PARTICULAR["command line"]),
@@ -503,15 +505,9 @@ OLDEST = "a history is told from its beginning"
 BY_ITSELF = "a run on a server has the limits of the server, and is the caller's"
 CLASS = {"model": "a class of Python, whose schema is sent"}
 WITHOUT_CLASS = CLASS | dict.fromkeys(("name", "slug", "schema"), "required where no class gives them")
-SOURCES = "programs derive one memory from others; a person says what is so"
-CONFIRMED = "who writes at a terminal is there to confirm it"
 APART: dict[tuple[str, str], dict[str, str]] = {
-    ("scoped.set", "command line"): {"derived_from": SOURCES, "requires_confirmation": CONFIRMED},
-    ("scoped.remember", "command line"): {"derived_from": SOURCES, "requires_confirmation": CONFIRMED},
-    ("scoped.update", "client"): {"derived_from": "a new value that comes from elsewhere is `set`, with its sources"},
-    ("scoped.remember_many", "client"): {"derived_from": "what has sources is remembered one by one"},
     ("memory.guard.reset", "client"): {"origins": "one kind at a time, or all", "origin": "the kind"},
-    ("memory.guard.reset", "REST"): {"origins": "one kind at a time, or all", "origin": "the kind"},
+    ("memory.guard.reset", "REST"): {"origins": "one kind at a time, or all"},
     ("memory.guard.reset", "command line"): {"origins": "all kinds at once"},
     ("scoped.list", "client"): {"after": PAGES},
     ("scoped.list", "command line"): {"after": TERMINAL},
@@ -535,12 +531,13 @@ APART: dict[tuple[str, str], dict[str, str]] = {
     },
     ("memory.batch", "REST"): {"writes": "what the client's batch has collected"},
     ("scoped.recall", "command line"): dict.fromkeys(("collections", "scopes"), "a person names one, or none"),
-    ("scoped.remember_many", "REST"): {
-        "collection": "stands in the address",
-        "derived_from": "what has sources is remembered one by one",
-    },
+    ("scoped.remember_many", "REST"): {"collection": "stands in the address"},
     ("scoped.remember_text", "REST"): {"collection": "stands in the address"},
-    ("scoped.remember_text", "command line"): {"text": "comes from files", "source": "is the name of the file"},
+    ("scoped.remember_text", "command line"): {
+        "text": "comes from files",
+        "source": "is the name of the file",
+        "derived_from": "of all that is in the files, as `remember_many` takes it",
+    },
     ("scoped.remember", "REST"): {
         "replaces": "POST /entries/{entry}/supersede, which needs no collection",
         "collection": "stands in the address",

@@ -18,7 +18,17 @@ from memoranda.api.blocks import Blocks
 from memoranda.api.memory import Memory
 from memoranda.api.memory import open as open_memory
 from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
-from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Roles, Runs
+from memoranda.api.tenant import (
+    Approvals,
+    Collections,
+    Definitions,
+    Guard,
+    Ledger,
+    Permissions,
+    Quarantine,
+    Roles,
+    Runs,
+)
 
 # What only makes another handle, or collects a write for later, does not touch the store and is not awaited.
 _IMMEDIATE = frozenset(
@@ -111,6 +121,14 @@ class AsyncApprovals(AsyncHandle):
     """What waits for approval, with every call awaited."""
 
 
+class AsyncQuarantine(AsyncHandle):
+    """What the guard held back, with every call awaited."""
+
+
+class AsyncGuard(AsyncHandle):
+    """The rules of the guard, with every call awaited."""
+
+
 class AsyncCollections(AsyncHandle):
     """Collections, with every call awaited."""
 
@@ -142,6 +160,8 @@ _ASYNC: dict[type[Any], type[AsyncHandle]] = {
     ScopedBatch: AsyncScopedBatch,
     Blocks: AsyncBlocks,
     Approvals: AsyncApprovals,
+    Quarantine: AsyncQuarantine,
+    Guard: AsyncGuard,
     Collections: AsyncCollections,
     Definitions: AsyncDefinitions,
     Ledger: AsyncLedger,

@@ -10,12 +10,12 @@ from typing import Any, Literal, Self, overload
 
 from memoranda.api.arguments import CHUNK
 from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
-from memoranda.api.tenant import Guard, Quarantine
 from memoranda.engine.batch import Result
 from memoranda.engine.collections import Comparison
 from memoranda.engine.definitions import SHOWN_RECORDS
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.governance.approvals import Decided
+from memoranda.governance.detection import Detection
 from memoranda.governance.maintenance import Finding
 from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
 from memoranda.model.clock import Clock, Duration, Ids
@@ -48,6 +48,7 @@ from memoranda.model.event import (
     Verification,
 )
 from memoranda.model.fact import Fact, Revision
+from memoranda.model.guard import Action, GuardPolicy, GuardRule
 from memoranda.model.lesson import Learned
 from memoranda.model.limits import Limits
 from memoranda.model.lineage import Deletion, Lineage, Rollback, Tainted, Validated
@@ -56,7 +57,7 @@ from memoranda.model.probes import LeakProbes
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
-from memoranda.model.trust import OriginKind, Trust
+from memoranda.model.trust import ORIGIN_KINDS, OriginKind, Trust
 from memoranda.retrieval.embed.base import Embedder
 
 class AsyncHandle:
@@ -136,10 +137,10 @@ class AsyncMemory(AsyncHandle):
     def approvals(self) -> AsyncApprovals:
         """What waits for a decision."""
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> AsyncGuard:
         """What is looked for in writes, and what then happens."""
     @property
-    def quarantine(self) -> Quarantine:
+    def quarantine(self) -> AsyncQuarantine:
         """What the guard held back."""
     async def conflicts(self, scope: Scope | None = None) -> list[Contested]:
         """Return the writes that wait because they contradict something more trusted, each with what is current."""
@@ -588,6 +589,41 @@ class AsyncApprovals(AsyncHandle):
         """Carry out a waiting effect now; return the decision and the result of the effect."""
     async def refuse(self, approval: str, *, reason: str = "") -> Decided:
         """Drop a waiting effect."""
+
+class AsyncQuarantine(AsyncHandle):
+    """What the guard held back, until someone else than its writer looked at it."""
+
+    async def list(self, scope: Scope | None = None) -> list[Approval]:
+        """Return what waits, oldest first; of a scope, what waits there and below it."""
+    async def release(self, id: str, reason: str = "") -> Decided:
+        """Store what was held; it stays as little trusted as its writer."""
+    async def discard(self, id: str, reason: str = "") -> Decided:
+        """Drop what was held."""
+
+class AsyncGuard(AsyncHandle):
+    """What is looked for in writes, and what then happens, by scope and kind of origin."""
+
+    async def set(
+        self,
+        scope: Scope | None = None,
+        *,
+        origins: Sequence[OriginKind],
+        instructions: Action | None = None,
+        secrets: Action | None = None,
+        payment: Action | None = None,
+        codes: Action | None = None,
+        protected: Action | None = None,
+        largest: int | None = None,
+    ) -> builtins.list[GuardRule]:
+        """Say what happens to what these kinds of origins write at and below a scope; return their rules there."""
+    async def reset(self, scope: Scope | None = None, *, origins: Sequence[OriginKind] = ORIGIN_KINDS) -> None:
+        """Forget what was said about these kinds of origins in a scope."""
+    async def get(self, scope: Scope | None = None, *, origin: OriginKind) -> GuardPolicy:
+        """Return what counts for a kind of origin in a scope."""
+    async def list(self) -> builtins.list[GuardRule]:
+        """Return what was said about scopes and kinds of origins, where that is not the default."""
+    async def check(self, content: Any) -> tuple[Detection, ...]:
+        """Return what would be found in a text or another JSON value; nothing is stored."""
 
 class AsyncCollections(AsyncHandle):
     """The collections of entries."""

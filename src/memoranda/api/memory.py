@@ -398,6 +398,7 @@ class Memory:
                 base=policies_of_role(membership)[0] if membership is not None and role in BUILT_IN_ROLES else None,
                 tenant=self.tenant,
                 at_once=self._caller.at_once,
+                epoch=self._caller.epoch,
                 kind=kind,
                 trust=trust,
                 authority="high" if origin is None and is_at_least(trust, "medium") else trust,

@@ -66,7 +66,7 @@ from memoranda.model.limits import Limits, check_count
 from memoranda.model.lineage import Lineage, Tainted, Validated
 from memoranda.model.names import LONGEST_LABEL, check_key, check_label, check_own_key, require_label
 from memoranda.model.probes import LeakProbes
-from memoranda.model.ref import as_ref, is_name, is_ref
+from memoranda.model.ref import as_ref, check_sources, is_name, is_ref
 from memoranda.model.rejection import Rejection
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -389,7 +389,7 @@ class ScopedMemory:
             return self._remember_parts(content, chunk, metadata, key, place, namespace, ttl, source)
         item = make_item(content, metadata, key, self._gate.limits)
         if derived_from:
-            item = msgspec.structs.replace(item, derived_from=check_sources(derived_from, self.scope))
+            item = msgspec.structs.replace(item, derived_from=check_sources(derived_from, tenant=self.scope.tenant))
         return self._remember((item,), place, namespace, ttl, source, requires_confirmation=requires_confirmation)[0]
 
     def _remember_parts(
@@ -445,7 +445,7 @@ class ScopedMemory:
         """
         checked = tuple(_item_of(item, number, self._gate.limits) for number, item in enumerate(items))
         if derived_from:
-            refs = check_sources(derived_from, self.scope)
+            refs = check_sources(derived_from, tenant=self.scope.tenant)
             checked = tuple(
                 msgspec.structs.replace(item, derived_from=tuple(dict.fromkeys((*item.derived_from, *refs))))
                 for item in checked
@@ -1266,16 +1266,9 @@ def set_effect(
         domain=domain,
         source=source,
         idempotency_key=idempotency_key,
-        derived_from=check_sources(derived_from, scope) if derived_from else (),
+        derived_from=check_sources(derived_from, tenant=scope.tenant) if derived_from else (),
         requires_confirmation=requires_confirmation,
     )
-
-
-def check_sources(named: Sequence[str], scope: Scope) -> tuple[str, ...]:
-    """Return the refs that something is derived from, or raise UsageError."""
-    if isinstance(named, str):
-        raise UsageError("`derived_from` is one text, not several refs", hint="Pass a list", path="derived_from")
-    return tuple(dict.fromkeys(str(as_ref(one, tenant=scope.tenant)) for one in named))
 
 
 def delete_effect(

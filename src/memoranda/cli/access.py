@@ -20,7 +20,12 @@ app = group("permissions", lists=True)
 
 
 @command(
-    app, "grant", scoped=True, creates=True, example="memoranda permissions grant agent:mail memory.read --user ada"
+    app,
+    "grant",
+    changes=True,
+    scoped=True,
+    creates=True,
+    example="memoranda permissions grant agent:mail memory.read --user ada",
 )
 def grant(
     desk: Desk,
@@ -51,11 +56,18 @@ def list_grants(desk: Desk) -> None:
     desk.out.table(("actor", "level", "capability", "where", "id"), rows, whole=("id",), folded=("actor", "where"))
 
 
-@command(app, "revoke", example="memoranda permissions revoke grant_01a1…")
+@command(app, "revoke", changes=True, example="memoranda permissions revoke grant_01a1…")
 def revoke(desk: Desk, grant: Annotated[str, argument("ID", "As the list shows it.")]) -> None:
     """Revoke a grant."""
     gone = desk.memory.permissions.revoke(grant)
     desk.out.result(gone, f"{gone.actor} no longer has: {gone.rule.level} {gone.rule.capability}")
+
+
+@command(app, "epoch", scoped=True, example="memoranda permissions epoch --user ada")
+def epoch(desk: Desk) -> None:
+    """Print the permission epoch of a scope, or of the tenant: it grows with each change that reaches it."""
+    found = desk.memory.permissions.epoch(desk.scope if desk.names_scope else None)
+    desk.out.result({"epoch": found}, str(found))
 
 
 def _where(rule: Rule) -> str:
@@ -68,7 +80,13 @@ roles_app = group("roles", lists=True)
 RoleName = Annotated[str, argument("ROLE", "Its name, such as support.")]
 
 
-@command(roles_app, "define", creates=True, example="memoranda roles define support --allow definitions --own memory")
+@command(
+    roles_app,
+    "define",
+    changes=True,
+    creates=True,
+    example="memoranda roles define support --allow definitions --own memory",
+)
 def define(
     desk: Desk,
     role: RoleName,
@@ -90,7 +108,7 @@ def list_roles(desk: Desk) -> None:
     desk.out.table(("role", "", "permissions"), rows, whole=("role",), folded=("permissions",))
 
 
-@command(roles_app, "delete", example="memoranda roles delete support")
+@command(roles_app, "delete", changes=True, example="memoranda roles delete support")
 def delete_role(desk: Desk, role: RoleName) -> None:
     """Delete a role, and the grants that give it. Keys and tokens with it may do nothing from now on."""
     gone = desk.memory.roles.delete(role)
@@ -150,13 +168,20 @@ def show(desk: Desk, approval: Which) -> None:
     )
 
 
-@command(approvals_app, "approve", example="memoranda approvals approve approval_01a1… --reason 'as agreed'")
+@command(
+    approvals_app, "approve", changes=True, example="memoranda approvals approve approval_01a1… --reason 'as agreed'"
+)
 def approve(desk: Desk, approval: Which, reason: Reason = "") -> None:
     """Approve a request; it is carried out now, on behalf of its actor."""
     _report(desk, desk.memory.approvals.approve(approval, reason=reason))
 
 
-@command(approvals_app, "refuse", example="memoranda approvals refuse approval_01a1… --reason 'not on a Friday'")
+@command(
+    approvals_app,
+    "refuse",
+    changes=True,
+    example="memoranda approvals refuse approval_01a1… --reason 'not on a Friday'",
+)
 def refuse(desk: Desk, approval: Which, reason: Reason = "") -> None:
     """Refuse a request."""
     _report(desk, desk.memory.approvals.refuse(approval, reason=reason))
@@ -195,7 +220,10 @@ def list_conflicts(desk: Desk) -> None:
 
 
 @command(
-    conflicts_app, "resolve", example="memoranda conflicts resolve approval_01a1… keep --reason 'she did not move'"
+    conflicts_app,
+    "resolve",
+    changes=True,
+    example="memoranda conflicts resolve approval_01a1… keep --reason 'she did not move'",
 )
 def resolve(
     desk: Desk,
@@ -229,13 +257,20 @@ def list_quarantine(desk: Desk) -> None:
     desk.out.table(columns, rows, whole=("id", "asked"), folded=("actor", "what", "found"))
 
 
-@command(quarantine_app, "release", example="memoranda quarantine release approval_01a1… --reason 'a quotation'")
+@command(
+    quarantine_app,
+    "release",
+    changes=True,
+    example="memoranda quarantine release approval_01a1… --reason 'a quotation'",
+)
 def release(desk: Desk, held: Which, reason: Reason = "") -> None:
     """Store what was held, on behalf of its actor."""
     _report(desk, desk.memory.quarantine.release(held, reason))
 
 
-@command(quarantine_app, "discard", example="memoranda quarantine discard approval_01a1… --reason 'an attack'")
+@command(
+    quarantine_app, "discard", changes=True, example="memoranda quarantine discard approval_01a1… --reason 'an attack'"
+)
 def discard(desk: Desk, held: Which, reason: Reason = "") -> None:
     """Drop what was held."""
     _report(desk, desk.memory.quarantine.discard(held, reason))
@@ -247,7 +282,9 @@ Origins = Annotated[list[str], option("KIND", "About these kinds of origins; rep
 Doing = Annotated[Action | None, option("ACTION", "allow, warn, redact, hold or refuse.")]
 
 
-@command(guard_app, "set", scoped=True, example="memoranda guard set --origin tool_external --secrets refuse")
+@command(
+    guard_app, "set", changes=True, scoped=True, example="memoranda guard set --origin tool_external --secrets refuse"
+)
 def set_guard(
     desk: Desk,
     origins: Origins,
@@ -272,7 +309,7 @@ def set_guard(
     desk.out.result(rules, "\n".join(f"{one.origin} {one.scope or 'everywhere'}: {_rule_text(one)}" for one in rules))
 
 
-@command(guard_app, "reset", scoped=True, example="memoranda guard reset --user ada")
+@command(guard_app, "reset", changes=True, scoped=True, example="memoranda guard reset --user ada")
 def reset_guard(desk: Desk) -> None:
     """Forget what was said, everywhere or in one scope; the defaults count, or what is said above."""
     desk.memory.guard.reset(desk.scope if desk.names_scope else None)

@@ -219,7 +219,7 @@ def list_jobs(
     )
 
 
-@command(sleep_app, "run", example="memoranda sleep run --delay 5m")
+@command(sleep_app, "run", changes=True, example="memoranda sleep run --delay 5m")
 def run(
     desk: Desk,
     conversation: Annotated[str | None, option("ID", "Only this conversation of --user, now.")] = None,
@@ -253,7 +253,7 @@ def run(
         raise typer.Exit(1)
 
 
-@command(sleep_app, "undo", example="memoranda sleep undo c42 --user ada")
+@command(sleep_app, "undo", changes=True, example="memoranda sleep undo c42 --user ada")
 def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
     """Undo what was last learned from a conversation. It is not learned again."""
     from memoranda.sleep.undo import undo
@@ -269,7 +269,7 @@ def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
         _show(desk, user, conversation, changes, "nothing to remove")
 
 
-@command(sleep_app, "forget", example="memoranda sleep forget c42 --user ada --yes")
+@command(sleep_app, "forget", changes=True, example="memoranda sleep forget c42 --user ada --yes")
 def forget(
     desk: Desk,
     conversation: Conversation,

@@ -51,6 +51,10 @@ Config = Annotated[str | None, option("FILE", "Settings as TOML. Default: MEMORA
 Reason = Annotated[str, option("TEXT", "The reason, stored with the decision.")]
 IdempotencyKey = Annotated[str | None, option("TEXT", "Do it only once for all calls with this key.")]
 Source = Annotated[str | None, option("TEXT", "Where the information comes from.")]
+DerivedFrom = Annotated[
+    list[str] | None, option("REF", "What it was made of: it is trusted no more than that; repeatable.")
+]
+RequiresConfirmation = Annotated[bool, flag("Let it wait until someone else confirms it.", "--requires-confirmation")]
 Trace = Annotated[bool, flag("Show each step on stderr.", "--trace")]
 Ttl = Annotated[str | None, option("TIME", "Expire after 90s, 15m, 24h, 30d or 2w.")]
 Collection = Annotated[str, option("NAME", "The collection, such as notes.", "--collection", "-c")]
@@ -84,6 +88,16 @@ COMMON = (
 ORIGIN = (_parameter("origin", "KIND", "What you pass on, such as tool_external: it is trusted less."),)
 """Options of commands that write what people and programs say."""
 
+EPOCH = (
+    Parameter(
+        "epoch",
+        Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[int | None, option("N", "Refuse it if permissions have changed since this epoch.")],
+    ),
+)
+"""Options of commands that change something; `permissions epoch` prints the current one."""
+
 EMBEDDER = (_parameter("embedder", "NAME", "The embedder. Default: MEMORANDA_EMBEDDER, else `wordllama`."),)
 """Options of commands that may embed text."""
 
@@ -106,6 +120,7 @@ class Desk:
         self.out = Output(json=given["json"])
         self.actor: str | None = given["actor"]
         self._origin: str | None = given.get("origin")
+        self._epoch: int | None = given.get("epoch")
         self._creates = creates
         self._scope: str | None = given.get("scope")
         self._ids: dict[str, str] = {kind: given[kind] for kind in KINDS if given.get(kind) is not None}
@@ -168,7 +183,8 @@ class Desk:
         ).through("cli")
         # The default actor is the owner: naming it changes nothing.
         memory = memory if self.actor in (None, "owner") else memory.acting_as(self.actor)
-        return memory if origin is None else memory.from_origin(origin)
+        memory = memory if origin is None else memory.from_origin(origin)
+        return memory if self._epoch is None else memory.at_epoch(self._epoch)
 
     def require_database(self) -> None:
         """Raise `NotFound` if the database does not exist and the command does not create one."""
@@ -236,12 +252,13 @@ def command(
     creates: bool = False,
     embeds: bool = False,
     writes: bool = False,
+    changes: bool = False,
     example: str = "",
 ) -> Callable[[Work], Work]:
     """Register a function as a command: its first parameter is the desk, the others are its options.
 
-    `scoped` adds the scope options, `embeds` the embedder option, `writes` the origin option. `creates` allows it to
-    create a database.
+    `scoped` adds the scope options, `embeds` the embedder option, `changes` the option of the permission epoch, and
+    `writes` that and the origin option. `creates` allows it to create a database.
     """
 
     def register(work: Work) -> Work:
@@ -249,6 +266,7 @@ def command(
         common_options = (
             *(SCOPE if scoped else ()),
             *(ORIGIN if writes else ()),
+            *(EPOCH if writes or changes else ()),
             *(EMBEDDER if embeds else ()),
             *COMMON,
         )

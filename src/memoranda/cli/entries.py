@@ -11,12 +11,14 @@ from memoranda.cli.command import (
     AnyCollection,
     AnyNamespace,
     AsOf,
+    DerivedFrom,
     Desk,
     Limit,
     Metadata,
     MetadataJson,
     MinTrust,
     Namespace,
+    RequiresConfirmation,
     Source,
     Ttl,
     Yes,
@@ -66,6 +68,8 @@ def remember(
     ttl: Ttl = None,
     as_json: Annotated[bool, flag("Store TEXT as JSON.", "--as-json")] = False,
     source: Source = None,
+    derived_from: DerivedFrom = None,
+    requires_confirmation: RequiresConfirmation = False,
 ) -> None:
     """Store a text so that recall finds it by meaning.
 
@@ -85,6 +89,8 @@ def remember(
         replaces=replaces,
         chunk=chunk,
         source=source,
+        derived_from=derived_from or (),
+        requires_confirmation=requires_confirmation,
     )
     desk.out.result({"tenant": desk.tenant, "scope": place.scope, **_fields(done)}, _became(desk, done, place.scope))
 
@@ -295,7 +301,29 @@ def lineage(desk: Desk, ref: Annotated[str, argument("REF", "The ref of an entry
         desk.out.say(f"  and {found.hidden} that you may not read")
 
 
-@command(app, "validate", scoped=True, example="memoranda validate entry:ent_1 --user ada --actor user:bo")
+@command(
+    app,
+    "copy",
+    scoped=True,
+    writes=True,
+    embeds=True,
+    example="memoranda copy entry:ent_1 user:ada/agent:mail --user ada",
+)
+def copy(
+    desk: Desk,
+    ref: Annotated[str, argument("REF", "The ref of an entry or a fact.")],
+    to: Annotated[str, argument("SCOPE", "Where the copy goes, such as project:atlas.")],
+) -> None:
+    """Copy an entry or a fact to another scope: the copy is trusted no more, and is forgotten with it."""
+    from memoranda.wire.codec import plain
+
+    done = desk.place.copy(ref, to=to)
+    desk.out.result(plain(done), f"{ref} is copied to {to}")
+
+
+@command(
+    app, "validate", changes=True, scoped=True, example="memoranda validate entry:ent_1 --user ada --actor user:bo"
+)
 def validate(
     desk: Desk,
     ref: Annotated[str, argument("REF", "The ref of an entry or a fact.")],
@@ -307,7 +335,7 @@ def validate(
     desk.out.result(_fields(done), f"{done.ref}: trust {done.trust}, before {done.before}")
 
 
-@command(app, "taint", example="memoranda taint --source bad.example --dry-run")
+@command(app, "taint", changes=True, example="memoranda taint --source bad.example --dry-run")
 def taint(
     desk: Desk,
     ref: Annotated[str | None, option("REF", "This memory.")] = None,
@@ -560,7 +588,7 @@ def list_collections(
     desk.out.table(columns, rows, whole=("entries",), folded=("name", "embedder", "moving to"))
 
 
-@command(collections_app, "delete", example="memoranda collections delete notes --yes")
+@command(collections_app, "delete", changes=True, example="memoranda collections delete notes --yes")
 def delete(desk: Desk, name: Name, yes: Yes = False) -> None:
     """Delete a collection with its entries in all scopes; asks first."""
     desk.require_database()
@@ -591,7 +619,13 @@ def compare(
         _show_comparison(desk, found)
 
 
-@command(collections_app, "reembed", embeds=True, example="memoranda collections reembed notes --to onnx:models/minilm")
+@command(
+    collections_app,
+    "reembed",
+    changes=True,
+    embeds=True,
+    example="memoranda collections reembed notes --to onnx:models/minilm",
+)
 def reembed(
     desk: Desk,
     name: Name,

@@ -9,9 +9,11 @@ from memoranda.cli import formats
 from memoranda.cli.arguments import read_schema, read_value
 from memoranda.cli.command import (
     AsOf,
+    DerivedFrom,
     Desk,
     IdempotencyKey,
     Limit,
+    RequiresConfirmation,
     Source,
     Ttl,
     Yes,
@@ -52,6 +54,8 @@ def set_fact(
     domain: Annotated[str | None, option("NAME", "A label to list by.")] = None,
     source: Source = None,
     idempotency_key: IdempotencyKey = None,
+    derived_from: DerivedFrom = None,
+    requires_confirmation: RequiresConfirmation = False,
 ) -> None:
     """Write a fact; without --ttl it does not expire.
 
@@ -61,7 +65,15 @@ def set_fact(
     """
     content = read_value(value, as_json=as_json)
     fact = desk.place.set(
-        key, content, ttl=ttl, expect=expect, domain=domain, source=source, idempotency_key=idempotency_key
+        key,
+        content,
+        ttl=ttl,
+        expect=expect,
+        domain=domain,
+        source=source,
+        idempotency_key=idempotency_key,
+        derived_from=derived_from or (),
+        requires_confirmation=requires_confirmation,
     )
     expiry = f", expires {desk.out.ago(fact.expires_at)}" if fact.expires_at else ""
     desk.out.result(fact, f"{fact.key} is at version {fact.version} in {fact.scope}{expiry}")
@@ -195,6 +207,7 @@ Schema = option("FILE|JSON|-", "A JSON schema: a file, the text itself, or stdin
 @command(
     definitions_app,
     "create",
+    changes=True,
     creates=True,
     example="memoranda definitions create --name Plot --slug plot --schema plot.json",
 )
@@ -243,7 +256,7 @@ def show(desk: Desk, definition: Which) -> None:
     )
 
 
-@command(definitions_app, "update", example="memoranda definitions update profile --ttl 30d")
+@command(definitions_app, "update", changes=True, example="memoranda definitions update profile --ttl 30d")
 def update(
     desk: Desk,
     definition: Which,
@@ -324,7 +337,7 @@ def _show_check(desk: Desk, found: SchemaCheck, verb: str) -> None:
         desk.out.table(("scope", "before", "after"), changes, folded=("before", "after"))
 
 
-@command(definitions_app, "delete", example="memoranda definitions delete profile --yes")
+@command(definitions_app, "delete", changes=True, example="memoranda definitions delete profile --yes")
 def delete(desk: Desk, definition: Which, yes: Yes = False) -> None:
     """Delete a definition and all its records; asks first."""
     desk.require_database()
@@ -347,7 +360,9 @@ def records(desk: Desk, definition: Which, limit: Limit = None) -> None:
 sessions_app = group("sessions")
 
 
-@command(sessions_app, "start", scoped=True, creates=True, example="memoranda sessions start s1 --user ada")
+@command(
+    sessions_app, "start", changes=True, scoped=True, creates=True, example="memoranda sessions start s1 --user ada"
+)
 def start(desk: Desk, id: Annotated[str, argument("ID", "A new id, or that of a running session.")]) -> None:
     """Start a session, or continue it. The scope options name its owner: erasing the owner erases the session."""
     owner = desk.scope
@@ -358,7 +373,7 @@ def start(desk: Desk, id: Annotated[str, argument("ID", "A new id, or that of a 
     )
 
 
-@command(sessions_app, "end", scoped=True, example="memoranda sessions end s1")
+@command(sessions_app, "end", changes=True, scoped=True, example="memoranda sessions end s1")
 def end(
     desk: Desk,
     id: Annotated[str | None, argument("[ID]", "The session; a run or tree is named by the scope options.")] = None,

@@ -49,6 +49,9 @@ COMMANDS = {
         "entries",
         "Show what something was derived from, and what was derived from it, each with how far it is trusted.",
     ),
+    "copy": Entry(
+        "entries", "Copy an entry or a fact to another scope: the copy is trusted no more, and is forgotten with it."
+    ),
     "validate": Entry(
         "entries", "Trust an entry or a fact as far as the actor is trusted, who is a user and did not write it."
     ),

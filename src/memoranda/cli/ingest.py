@@ -16,6 +16,7 @@ from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_metadata, unreadable
 from memoranda.cli.command import (
     Collection,
+    DerivedFrom,
     Desk,
     Metadata,
     MetadataJson,
@@ -90,6 +91,7 @@ def ingest(
     ] = None,
     chunk: Annotated[int, option("N", "Maximum number of characters of one part of a text.", min=1)] = 1_200,
     dry_run: Annotated[bool, flag("Only read and check; store nothing.", "--dry-run")] = False,
+    derived_from: DerivedFrom = None,
 ) -> None:
     """Store the contents of files: JSON Lines, text and Markdown.
 
@@ -113,7 +115,7 @@ def ingest(
             if not held:
                 counts.skipped.append(source.name)
     if not dry_run:
-        _store(desk, sources, labels, where, ttl, counts, limits)
+        _store(desk, sources, labels, where, {"ttl": ttl, "derived_from": derived_from or ()}, counts, limits)
     _report(desk, sources, where, counts, dry_run=dry_run)
 
 
@@ -154,7 +156,7 @@ def _store(
     sources: list[Source],
     labels: dict[str, Any],
     where: dict[str, Any],
-    ttl: str | None,
+    options: dict[str, Any],
     counts: Counts,
     limits: Limits,
 ) -> None:
@@ -166,7 +168,7 @@ def _store(
                 before = counts.done
                 for batch in _batches(_items(source, labels, limits), limits.batch):
                     origin = f"ingest:{source.label.rpartition('/')[2]}"
-                    counts.add(place.remember_many(batch, **where, ttl=ttl, source=origin))
+                    counts.add(place.remember_many(batch, **where, **options, source=origin))
                     told(counts.done, counts.read)
                 if source.in_parts:
                     counts.forgotten += _forget_parts(place, source.key, counts.done - before + 1, where)

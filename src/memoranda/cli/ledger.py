@@ -65,6 +65,50 @@ def tail(
     desk.out.table(columns, rows, whole=("position", "when", "effect", "decision"), folded=("actor", "what"))
 
 
+@command(app, "deletions", scoped=True, example="memoranda ledger deletions --user ada")
+def deletions(desk: Desk) -> None:
+    """List what was deleted, oldest first: what, where, by whom and under which permission epoch."""
+    found = desk.memory.ledger.deletions(desk.scope if desk.names_scope else None)
+    if desk.out.answers(found, empty="Nothing was deleted."):
+        return
+    rows = [
+        (str(one.position), desk.out.ago(one.at), one.actor, one.effect, str(one.scope), one.key or one.resource or "")
+        for one in found
+    ]
+    desk.out.table(
+        ("position", "when", "actor", "effect", "scope", "what"),
+        rows,
+        whole=("position", "when", "effect"),
+        folded=("actor", "scope", "what"),
+    )
+
+
+@command(app, "rollbacks", scoped=True, example="memoranda ledger rollbacks --user ada")
+def rollbacks(desk: Desk) -> None:
+    """List what was undone, oldest first, with how many reads and memories had depended on the state before."""
+    found = desk.memory.ledger.rollbacks(desk.scope if desk.names_scope else None)
+    if desk.out.answers(found, empty="Nothing was undone."):
+        return
+    rows = [
+        (
+            str(one.position),
+            desk.out.ago(one.at),
+            one.actor,
+            str(one.scope),
+            ", ".join(one.refs),
+            str(len(one.dependants)),
+            str(len(one.derived)),
+        )
+        for one in found
+    ]
+    desk.out.table(
+        ("position", "when", "actor", "scope", "brought back", "served", "derived"),
+        rows,
+        whole=("position", "when", "served", "derived"),
+        folded=("actor", "scope", "brought back"),
+    )
+
+
 @command(app, "show", example="memoranda ledger show 12")
 def show(
     desk: Desk,

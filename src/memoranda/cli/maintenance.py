@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = group()
 
 
-@command(app, "erase", scoped=True, example="memoranda erase --user ada --yes")
+@command(app, "erase", changes=True, scoped=True, example="memoranda erase --user ada --yes")
 def erase(desk: Desk, yes: Yes = False) -> None:
     """Erase all memory of a user or another subject.
 
@@ -55,7 +55,7 @@ def erase(desk: Desk, yes: Yes = False) -> None:
         )
 
 
-@command(app, "sweep", example="memoranda sweep --scrub")
+@command(app, "sweep", changes=True, example="memoranda sweep --scrub")
 def sweep(
     desk: Desk,
     scrub: Annotated[bool, flag("Also rewrite the file, so that no deleted text remains in it.", "--scrub")] = False,

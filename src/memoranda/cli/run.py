@@ -50,7 +50,9 @@ _HINTS: dict[Kind, str] = {
 }
 
 
-@command(app, "run", creates=True, embeds=True, example="memoranda run hotel.abl --tools tools.py --user ada")
+@command(
+    app, "run", changes=True, creates=True, embeds=True, example="memoranda run hotel.abl --tools tools.py --user ada"
+)
 def run(
     desk: Desk,
     file: Annotated[

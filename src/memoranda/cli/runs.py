@@ -123,7 +123,9 @@ app = group()
 Which = Annotated[str, argument("RUN", "The run's id, as `memoranda runs` shows it.")]
 
 
-@command(app, "approve", embeds=True, example="memoranda approve run_01a1… save_note --reason 'as agreed'")
+@command(
+    app, "approve", changes=True, embeds=True, example="memoranda approve run_01a1… save_note --reason 'as agreed'"
+)
 def approve(
     desk: Desk,
     run: Which,
@@ -164,7 +166,7 @@ def approve(
     show_result(desk, done, kit, trace=trace, may_fail=as_asked)
 
 
-@command(app, "resume", embeds=True, example="""memoranda resume run_01a1… --payload '{"paid": true}'""")
+@command(app, "resume", changes=True, embeds=True, example="""memoranda resume run_01a1… --payload '{"paid": true}'""")
 def resume(
     desk: Desk,
     run: Which,
@@ -200,7 +202,7 @@ def resume(
     show_result(desk, _above(desk, done, kit), kit, trace=trace, heard=heard)
 
 
-@command(app, "cancel", example="memoranda cancel run_01a1… --reason 'the guest has left'")
+@command(app, "cancel", changes=True, example="memoranda cancel run_01a1… --reason 'the guest has left'")
 def cancel(
     desk: Desk,
     run: Which,

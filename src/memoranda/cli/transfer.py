@@ -52,7 +52,7 @@ def export(desk: Desk, file: Annotated[Path, argument("FILE", "The file; replace
     )
 
 
-@command(app, "import", creates=True, embeds=True, example="memoranda import ada.jsonl")
+@command(app, "import", changes=True, creates=True, embeds=True, example="memoranda import ada.jsonl")
 def import_file(
     desk: Desk, file: Annotated[str, argument("FILE", "A file of `memoranda export`; - is stdin.")]
 ) -> None:
@@ -125,7 +125,9 @@ def export_bundle(
     )
 
 
-@command(workflows_app, "import", creates=True, example="memoranda workflows import desk.json --out desk.yaml")
+@command(
+    workflows_app, "import", changes=True, creates=True, example="memoranda workflows import desk.json --out desk.yaml"
+)
 def import_bundle(
     desk: Desk,
     bundle: Annotated[str, argument("BUNDLE", "A file of `memoranda workflows export`; - is stdin.")],

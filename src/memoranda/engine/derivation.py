@@ -14,12 +14,12 @@ import msgspec
 from memoranda.engine.refs import Target, demand_of, find_target
 from memoranda.engine.verbs import Call
 from memoranda.errors import NotFound, UsageError
-from memoranda.model.entry import STATEMENTS, Entry
+from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry
 from memoranda.model.fact import Fact
 from memoranda.model.ref import Ref, as_ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import Origin, Trust, is_at_least, lowest
+from memoranda.model.trust import Origin, Trust, independent_origin, is_at_least, lowest
 from memoranda.store.base import EntryQuery, Link, Reader, Transaction
 
 MESSAGES = ("chat.parts", "threads.messages")
@@ -131,6 +131,33 @@ def editing(call: Call, *texts: Fact | None) -> Call:
     before: list[Trust] = [text.origin.trust for text in texts if text is not None]
     origin = call.origin.at_most(lowest("high", *before))
     return call if origin is call.origin else msgspec.structs.replace(call, origin=origin)
+
+
+def is_original(rows: Reader, tenant: str, ref: str, origin: Origin) -> bool:
+    """Return whether a memory is not made of what another origin says; messages are what its own writer was told."""
+    version = 0
+    if ref.startswith("fact:"):
+        named = as_ref(ref, tenant=tenant)
+        fact = None if named.scope is None else rows.fact(named.scope, named.name)
+        version = 0 if fact is None else fact.version
+    links = rows.links(tenant, child=ref)
+    return all(
+        _is_by(rows, tenant, one.parent, one.parent_version, origin)
+        for one in links
+        if one.version == version and one.parent != ref
+    )
+
+
+def _is_by(rows: Reader, tenant: str, ref: str, version: int, origin: Origin) -> bool:
+    named = as_ref(ref, tenant=tenant)
+    if named.kind == "message":
+        return True
+    if named.scope is None:
+        entry = next(rows.entries(EntryQuery(tenant=tenant, id=named.name)), None)
+        is_message = entry is not None and entry.collection == CONVERSATIONS
+        return entry is not None and (is_message or independent_origin(entry.origin) == independent_origin(origin))
+    revision = rows.revision(named.scope, named.name, version=version) if named.kind == "fact" else None
+    return revision is not None and independent_origin(revision.origin) == independent_origin(origin)
 
 
 def link(rows: Transaction, scope: Scope, child: str, version: int, sources: Iterable[Source]) -> None:

@@ -599,6 +599,11 @@ def shelf_of(entry: Entry) -> Shelf:
     return Shelf(entry.scope, entry.collection, entry.namespace)
 
 
+def attribute(note: Note, origin: Origin) -> Note:
+    """Return a note about something that keeps its origin: the event names who did this, and `by` who wrote it."""
+    return msgspec.structs.replace(note, detail={**note.detail, "by": [origin.actor, origin.door]})
+
+
 def entry_note(
     effect: str,
     shelf: Shelf,

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from memoranda.engine.blocks import BOOK, LEARNED, Book, read_book
+from memoranda.engine.confirmations import end_confirmations
 from memoranda.engine.derivation import editing
 from memoranda.engine.entries import entry_of_key
 from memoranda.engine.facts import SetFact, set_fact
@@ -306,18 +307,22 @@ class LearnedLines:
 
 
 def follow_statement(rows: Transaction, entry: Entry, text: str | None, call: Call) -> list[Note]:
-    """Let the learned line of a statement follow it, which ended or has another text now; return the notes."""
+    """Let the learned line of a statement, which ended or has another text now, follow it; return the notes.
+
+    What confirmed it ends with it.
+    """
+    ended = end_confirmations(rows, entry, call.now)
     if entry.collection != STATEMENTS or entry.key is None or not has_blocks(entry.scope):
-        return []
+        return ended
     lines = LearnedLines(rows, [entry.scope], call)
     if not lines.has_any:
-        return []
+        return ended
     scope = owner_of(entry.scope)[0]
     if text is None or not fits_a_line(text):
         lines.remove(scope, entry.key)
     else:
         lines.put(Line(scope, entry.key, text, call.now), adds=False)
-    return lines.write(rows, None, by_hand=True)
+    return [*ended, *lines.write(rows, None, by_hand=True)]
 
 
 def removed_lines(history: Iterable[Revision]) -> set[str]:

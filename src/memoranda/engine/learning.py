@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from memoranda.engine.blocks import BOOK, read_book
+from memoranda.engine.confirmations import confirm, end_confirmations, may_confirm
 from memoranda.engine.derivation import find_source, limit_to, link, source_of
 from memoranda.engine.embedding import Texts, texts_by_space
 from memoranda.engine.entries import (
@@ -32,6 +33,7 @@ from memoranda.engine.entries import (
 from memoranda.engine.facts import SetFact, set_fact
 from memoranda.engine.forget import forgotten_key, undo_token
 from memoranda.engine.learned_lines import LearnedLines, Line
+from memoranda.engine.refs import Lines
 from memoranda.engine.rejection_book import note_messages
 from memoranda.engine.reviews import hold
 from memoranda.engine.sessions import ensure_open
@@ -51,7 +53,7 @@ from memoranda.model.block import (
 )
 from memoranda.model.clock import from_micros
 from memoranda.model.effect import Demand, ReadEffect, WriteEffect
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Entry, Shelf
+from memoranda.model.entry import CONFIRMATIONS, CONVERSATIONS, STATEMENTS, Entry, Shelf
 from memoranda.model.event import Note
 from memoranda.model.job import LEARN, Job, job_key, read_job, scope_of_job
 from memoranda.model.lesson import Learned, Lesson, Source, Verdict
@@ -275,10 +277,25 @@ def _texts(rows: Reader, effect: Learn, call: Call) -> Texts:
     ensure_open(rows, effect.scope)
     # Of a list that grows with each turn, most messages are kept already.
     known = _keys_of_messages(rows, effect.scope, [turn.key for turn in effect.turns], call.now)
-    turns = [turn.text for turn in effect.turns if turn.key not in known]
-    statements = [text_of(one) for one in effect.statements]
-    found = [(CONVERSATIONS, turns)] if turns else []
-    return texts_by_space(rows, effect.scope.tenant, [*found, (STATEMENTS, statements)] if statements else found)
+    texts = {
+        CONVERSATIONS: [turn.text for turn in effect.turns if turn.key not in known],
+        STATEMENTS: [text_of(one) for one in effect.statements],
+        CONFIRMATIONS: list(_texts_to_confirm(rows, effect, call)),
+    }
+    return texts_by_space(rows, effect.scope.tenant, [one for one in texts.items() if one[1]])
+
+
+def _texts_to_confirm(rows: Reader, effect: Learn, call: Call) -> Iterator[str]:
+    """Yield the texts of statements that others may confirm, as they are or will be."""
+    for stated in effect.statements:
+        place = effect.place_of(stated)
+        known = entry_of_key(rows, Shelf(place, STATEMENTS, ""), stated.key)
+        origin = call.origin.with_source(effect.source)
+        kinds: set[OriginKind] = {effect.turns[number].kind for number in stated.messages}
+        if known is not None and (stated.said_in or may_confirm(known, map(origin.from_kind, kinds))):
+            yield str(known.content)
+        if stated.said_in or len(kinds) > 1:
+            yield text_of(stated)
 
 
 def _demands_with_lines(rows: Reader, effect: Learn, call: Call) -> Iterator[Demand]:
@@ -390,7 +407,9 @@ class _ChainUpdate:
             self._origin = self._origin.from_kind(effect.turns[place].kind)
         # A message is trusted as far as it was when it was kept, no matter who reads it.
         found = ((ref, find_source(rows, scope.tenant, ref, call)) for ref in self._said_in if ref)
-        self._sources = [source_of(ref, target) for ref, target in found if target is not None]
+        said = [(source_of(ref, target), target) for ref, target in found if target is not None]
+        self._said = [(source, target.origin) for source, target in said if not isinstance(target, Lines)]
+        self._sources = [source for source, _ in said]
         self._origin = limit_to(self._origin, self._sources)
         self._line = Line(
             owner_of(scope)[0] if has_blocks(scope) else "user",
@@ -476,17 +495,24 @@ class _ChainUpdate:
         """End another statement that this one makes untrue."""
         entry = entry_of_key(self._rows, self._shelf, key)
         if entry is not None and key != self._stated.key and entry.is_current_at(self._call.now):
-            self.notes.append(end_entry(self._rows, entry, self._call.now))
+            self.notes += end_statement(self._rows, entry, self._call.now)
 
     def _keep(self, verdict: Verdict) -> Lesson:
         """Add the statement to its chain, if that changes; return what became of it."""
         current, stated = self._current, self._stated
         ref = None if current is None else current.ref
         if verdict in ("added", "replaced", "ended"):
+            if current is not None:
+                self.notes += end_confirmations(self._rows, current, self._call.now)
             ref = self._store()
+            current_now = entry_of_key(self._rows, self._shelf, stated.key)
             if self._lines is None:
                 for key in stated.also_ends:
                     self._end_other(key)
+        else:
+            current_now = current
+        if current_now is not None and not stated.ends and verdict in ("added", "replaced", "confirmed"):
+            self.notes += confirm(self._rows, current_now, self._said, self._call)
         return Lesson(
             text=stated.text,
             verdict=verdict,
@@ -569,6 +595,11 @@ class _ChainUpdate:
             key=stated.key,
             at=stated.at if stated.valid_from is None else stated.valid_from,
         )
+
+
+def end_statement(rows: Transaction, entry: Entry, now: datetime) -> list[Note]:
+    """End a statement with what confirms it; return the notes."""
+    return [*end_confirmations(rows, entry, now), end_entry(rows, entry, now)]
 
 
 def text_of(stated: Stated) -> str:
@@ -679,12 +710,13 @@ def unlearn(rows: Transaction, effect: Unlearn, call: Call) -> Outcome[list[str]
             entry = entry_of_key(rows, Shelf(fact.scope, STATEMENTS, ""), known.key) if known.key else None
             # What was said in a conversation that `learn` was given is still known.
             if entry is not None and _chats_of(entry) and canonical_line(str(entry.content)) == canonical_line(line):
-                notes.append(end_entry(rows, entry, call.now))
+                notes += end_statement(rows, entry, call.now)
         notes += lines.write(rows, None)
-    for entry in list(live_entries(rows, effect.scope, call.now, collection=STATEMENTS)):
-        chats = _chats_of(entry)
-        if chats and chats <= forgotten and not _has_line(rows, entry):
-            notes.append(end_entry(rows, entry, call.now))
+    for collection in (STATEMENTS, CONFIRMATIONS):
+        for entry in list(live_entries(rows, effect.scope, call.now, collection=collection)):
+            chats = _chats_of(entry)
+            if chats and chats <= forgotten and not _has_line(rows, entry):
+                notes += end_statement(rows, entry, call.now)
     return Outcome(removed, tuple(notes))
 
 

@@ -26,6 +26,7 @@ from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import Definition, plain_text
 from memoranda.model.entry import (
+    CONFIRMATIONS,
     CONVERSATIONS,
     RETRACTED,
     STATEMENTS,
@@ -281,6 +282,10 @@ class MemoryIndex:
         """Approximate size in bytes."""
         return sum(part.nbytes for part in self.parts.values()) + 500 * len(self._rows)
 
+    def has_confirmations(self, scope: Scope) -> bool:
+        """Return whether anything that was stated in a scope was ever confirmed by others."""
+        return Shelf(scope, CONFIRMATIONS, "") in self._states
+
     def is_set_back(self, now: int) -> bool:
         """Return whether something was removed as expired that has not expired at this moment."""
         return any(now < part.index.expired_at for part in self.parts.values())
@@ -356,8 +361,8 @@ class MemoryIndex:
             changes.gone.append((shelf, None))
         for shelf, state in changes.states.items():
             seen = self._states.get(shelf, _NOTHING)
-            if state == seen:
-                continue
+            if state == seen or shelf.collection == CONFIRMATIONS:
+                continue  # confirmations are counted, and never found instead of what they confirm
             collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
             if collection is None:
                 changes.gone.append((shelf, None))
@@ -525,9 +530,11 @@ def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:
     """Return everything that was there at an earlier moment, for an index without rows."""
     root, at = past.root, from_micros(moment)
     changes = Changes(position=0, revision=0, states={}, only=True)
-    for shelf, _ in rows.shelf_states(root, below=bool(root.path)):
+    for shelf, state in rows.shelf_states(root, below=bool(root.path)):
         collection = rows.get(Collection, root.tenant, shelf.collection)
-        if collection is not None:
+        if shelf.collection == CONFIRMATIONS:
+            changes.states[shelf] = state
+        elif collection is not None:
             new = list(rows.index_rows(EntryQuery(shelf=shelf, active_at=at), collection.space.embedder))
             changes.new.append((shelf, collection.space, new))
             if outdates := _outdates(rows, shelf, new):

@@ -17,7 +17,7 @@ from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import UsageError
 from memoranda.model.block import BLOCKS, lines_of
 from memoranda.model.effect import Approval, Demand, ReadEffect
-from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Entry, Mode
+from memoranda.model.entry import CONFIRMATIONS, CONVERSATIONS, STATEMENTS, Collection, Entry, Mode
 from memoranda.model.fact import Fact
 from memoranda.model.folding import canonical_form
 from memoranda.model.identifier import LONGEST, Identifier
@@ -108,8 +108,8 @@ def _places(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool], call
     return LeakProbes(
         facts=any(not is_internal(fact.scope, fact.key) for fact in hits),
         blocks=any(is_block(fact.scope, fact.key) for fact in hits),
-        entries=bool(live - {STATEMENTS, CONVERSATIONS}),
-        statements=STATEMENTS in live,
+        entries=bool(live - {STATEMENTS, CONFIRMATIONS, CONVERSATIONS}),
+        statements=bool(live & {STATEMENTS, CONFIRMATIONS}),
         messages=CONVERSATIONS in live
         or any(is_internal(fact.scope, fact.key) and not fact.key.startswith(BLOCKS) for fact in hits),
         history=any(entry.ended_at is not None for entry in entries) or _is_in_history(rows, effect, is_in, facts),

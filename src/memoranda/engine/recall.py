@@ -10,12 +10,14 @@ A scope sees itself, what is below it, and the scopes above it within its subjec
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
+from memoranda.engine.confirmations import confirming_voices
+from memoranda.engine.derivation import is_original
 from memoranda.engine.indexes import EntryCache, OpenShelf
 from memoranda.engine.pages import content_bytes, is_over, take_within
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
@@ -25,6 +27,7 @@ from memoranda.model.clock import from_micros, parse_moment, to_micros
 from memoranda.model.definition import plain_text
 from memoranda.model.effect import CollectionEffect, Demand, ReadEffect
 from memoranda.model.entry import (
+    CONFIRMATIONS,
     CONVERSATIONS,
     STATEMENTS,
     Collection,
@@ -42,7 +45,7 @@ from memoranda.model.event import Note
 from memoranda.model.folding import canonical_form
 from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
-from memoranda.model.trust import RANK_OF, Origin, Trust, independent_origin, origin_for_index
+from memoranda.model.trust import RANK_OF, Origin, Trust, Voice, independent_origin, origin_for_index
 from memoranda.model.value import encode
 from memoranda.store.base import EntryQuery, Reader, Store
 
@@ -174,12 +177,14 @@ def _with_corroboration(
 ) -> list[Match]:
     """Return the matches of a collection with how many independent origins say each of them."""
     repeated = index.repetitions([one.sequence for one in ranked])
-    for place, one in enumerate(ranked if repeated else ()):
+    confirms = Shelf(effect.scope, CONFIRMATIONS, "")
+    is_confirmed = effect.collection == STATEMENTS and _state(store, confirms) != ShelfState()
+    for place, one in enumerate(ranked if repeated or is_confirmed else ()):
         alike = index.alike(one.sequence, _MOST_ALIKE) if one.sequence in repeated else []
-        if alike:
-            others = [(entry.content, entry.origin) for entry in _read_entries(store, effect, alike).values()]
-            corroboration = _corroboration(matches[place], others)
-            matches[place] = msgspec.structs.replace(matches[place], corroboration=corroboration)
+        confirming = _confirming(store, effect, matches[place]) if is_confirmed else set[Voice]()
+        if alike or confirming:
+            others = [_Said.of(entry) for entry in _read_entries(store, effect, alike).values()]
+            matches[place] = _corroborated(store, matches[place], others, confirming)
     return matches
 
 
@@ -347,6 +352,8 @@ class _Candidate(NamedTuple):
     ranked: Ranked
     part: Part
     group: Group
+    is_confirmed: bool
+    """Whether anything that was stated in its scope was confirmed by others."""
     until: int | None
     """Since when it is outdated, in microseconds."""
     by: int
@@ -369,7 +376,9 @@ def _recall_readable(
         rows = [(RANK_OF[one.trust], origin_for_index(one.origin)) for one in readable]
         places = _within_shares(rows, [match.why for match in readable], most)
         matches = [readable[place] for place in places]
-    matches = _count_voices(matches[effect.offset :], readable)
+    matches = _count_voices(
+        matches[effect.offset :], readable, counts_confirmations=may_read(collection_key(CONFIRMATIONS))
+    )
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
     return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
@@ -379,30 +388,68 @@ def _text_of(content: Any) -> str:
     return content if isinstance(content, str) else plain_text(content)
 
 
-def _count_voices(matches: list[Match], others: Sequence[Match]) -> list[Match]:
+def _count_voices(matches: list[Match], others: Sequence[Match], *, counts_confirmations: bool) -> list[Match]:
     """Return matches with how many independent origins among others say the same."""
-    said: dict[str, set[tuple[str, str]]] = {}
+    said: dict[str, set[Voice]] = {}
     for one in others:
         if one.kind != "line":
             said.setdefault(canonical_form(_text_of(one.content)), set()).update(_independent([one.origin]))
-    return [
-        msgspec.structs.replace(
-            match, corroboration=max(1, len(said.get(canonical_form(_text_of(match.content)), set())))
-        )
-        for match in matches
-    ]
+
+    def count(match: Match) -> Match:
+        restated = len(said.get(canonical_form(_text_of(match.content)), set()))
+        confirmations = match.confirmations if counts_confirmations else 0
+        own = len(_independent([match.origin]))
+        # No more than without what may not be read: copies are left out of that.
+        corroboration = min(match.corroboration, max(1, restated, own + confirmations))
+        return msgspec.structs.replace(match, corroboration=corroboration, confirmations=confirmations)
+
+    return [count(match) for match in matches]
 
 
-def _independent(origins: Iterable[Origin]) -> set[tuple[str, str]]:
+class _Said(NamedTuple):
+    """A memory that may say what a match says."""
+
+    ref: str
+    content: Any
+    origin: Origin
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Said:
+        """Return an entry as what it says."""
+        return cls(entry.ref, entry.content, entry.origin)
+
+
+def _independent(origins: Iterable[Origin]) -> set[Voice]:
     """Return the independent ones among some origins: a file may be a copy of what is here."""
     return {independent_origin(origin) for origin in origins if origin.kind != "import"}
 
 
-def _corroboration(match: Match, others: Iterable[tuple[Any, Origin]]) -> int:
-    """Return how many independent origins say what a match says, of others that say it in the same words."""
-    said = canonical_form(_text_of(match.content))
-    same = [origin for content, origin in others if canonical_form(_text_of(content)) == said]
-    return max(1, len(_independent([match.origin, *same])))
+def _corroborated(store: Store, match: Match, others: Iterable[_Said], confirming: Set[Voice] = frozenset()) -> Match:
+    """Return a match with how many independent origins confirm it, or say it in the same words elsewhere."""
+    said, tenant = canonical_form(_text_of(match.content)), match.scope.tenant
+    own = _independent([match.origin])
+    voices = set(confirming)
+    for other in others:
+        voice = _independent([other.origin])
+        if voice <= voices or canonical_form(_text_of(other.content)) != said:
+            continue
+        if store.read(lambda rows, other=other: is_original(rows, tenant, other.ref, other.origin)):
+            voices |= voice
+    if not voices or store.read(lambda rows: is_original(rows, tenant, match.ref, match.origin)):
+        voices |= own
+    return msgspec.structs.replace(match, corroboration=max(1, len(voices)), confirmations=len(confirming - own))
+
+
+def _confirming(store: Store, effect: Recall | RecallAll, match: Match) -> set[Voice]:
+    """Return the independent origins that confirm what was stated."""
+    as_of = None if effect.as_of is None else from_micros(effect.as_of)
+    query = EntryQuery(tenant=match.scope.tenant, id=match.id)
+
+    def find(rows: Reader) -> set[Voice]:
+        statement = next(rows.entries(query), None)
+        return set() if statement is None else confirming_voices(rows, statement, as_of)
+
+    return store.read(find)
 
 
 _MOST_ALIKE = 64
@@ -519,7 +566,10 @@ def _read_entries(store: Store, effect: Recall | RecallAll, sequences: list[int]
 def _candidate(ranked: Ranked, part: Part, index: MemoryIndex, allowed: Allowed | None) -> _Candidate:
     number = ranked.sequence
     group, row = index.groups[part.group_of(number)], part.row_id(number)
-    return _Candidate(ranked, part, group, index.outdated.get(row), index.outdated_by.get(row, 0), allowed)
+    is_confirmed = group.collection == STATEMENTS and index.has_confirmations(group.scope)
+    return _Candidate(
+        ranked, part, group, is_confirmed, index.outdated.get(row), index.outdated_by.get(row, 0), allowed
+    )
 
 
 def _memory_index(store: Store, root: Scope, effect: RecallAll, call: Call, now: int) -> MemoryIndex:
@@ -653,14 +703,14 @@ def _all_matches(
             continue
         if one.by and (statement := _read_entries(store, effect, [one.by]).get(one.by)) is not None:
             match = msgspec.structs.replace(match, superseded_by=statement.ref)
-        if one.ranked.sequence in repeated.get(one.part, ()):
-            others = _restatements(store, effect, one)
-            match = msgspec.structs.replace(match, corroboration=_corroboration(match, others))
+        confirming = _confirming(store, effect, match) if one.is_confirmed else set[Voice]()
+        if confirming or one.ranked.sequence in repeated.get(one.part, ()):
+            match = _corroborated(store, match, _restatements(store, effect, one), confirming)
         matches.append(match)
     return matches
 
 
-def _restatements(store: Store, effect: RecallAll, one: _Candidate) -> list[tuple[Any, Origin]]:
+def _restatements(store: Store, effect: RecallAll, one: _Candidate) -> list[_Said]:
     """Return what else the recall searches that has the same words; lines of blocks repeat what was said elsewhere."""
     part = one.part
     numbers = part.index.alike(one.ranked.sequence, _MOST_ALIKE, one.allowed)
@@ -669,7 +719,7 @@ def _restatements(store: Store, effect: RecallAll, one: _Candidate) -> list[tupl
     items = [item for number in numbers if (item := part.items.get(number)) is not None and item.group.kind != "line"]
     sequences = [sequence for number in numbers if (sequence := part.entry_sequence(number))]
     entries = _read_entries(store, effect, sequences).values() if sequences else ()
-    return [*((item.text, item.origin) for item in items), *((entry.content, entry.origin) for entry in entries)]
+    return [*(_Said(item.ref, item.text, item.origin) for item in items), *map(_Said.of, entries)]
 
 
 def _without_labels(

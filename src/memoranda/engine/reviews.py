@@ -65,9 +65,10 @@ def _rules_to_keep(rules: Rules | None) -> dict[str, Any]:
     """Return which rules decide about who asks, so that the effect is decided again when it is approved."""
     if rules is None:
         return {}
+    decided: dict[str, Any] = {} if rules.epoch is None else {"epoch": rules.epoch}
     if rules.granted:
-        return {"granted": True}
-    return {} if rules.membership is None else msgspec.to_builtins(rules.membership)
+        return {"granted": True, **decided}
+    return decided if rules.membership is None else {**msgspec.to_builtins(rules.membership), **decided}
 
 
 def _ensure_keepable(effect: Effect) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from memoranda.engine.blocks import BOOK, Book, ensure_block
+from memoranda.engine.confirmations import with_voices
 from memoranda.engine.definitions import COMPILING_TAKES_TIME, CreateDefinition, compile_ahead, create_definition
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
 from memoranda.engine.entries import Item, Remember, digest_of, entry_of_key, store_items
@@ -100,7 +101,7 @@ def export_parts(rows: Reader, effect: Export, call: Call, may_read: MayRead | N
             yield fact
     for entry in rows.entries(EntryQuery(below=effect.scope)):
         if entry.is_current_at(call.now) and (may_read is None or may_read(collection_key(entry.collection))):
-            yield entry
+            yield with_voices(rows, entry)
 
 
 def _export_note(effect: Export, parts: Iterable[ExportedPart]) -> Note:

@@ -15,7 +15,15 @@ import msgspec
 
 from memoranda.engine.blocks import BOOK
 from memoranda.engine.derivation import Source, link
-from memoranda.engine.entries import digest_of, end_entry, entry_note, entry_of_key, rejection_of_entry, shelf_of
+from memoranda.engine.entries import (
+    attribute,
+    digest_of,
+    end_entry,
+    entry_note,
+    entry_of_key,
+    rejection_of_entry,
+    shelf_of,
+)
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import LearnedLines, revert_book, revert_text
 from memoranda.engine.refs import is_within
@@ -32,7 +40,7 @@ from memoranda.model.names import FORGOTTEN_MESSAGES, is_block, is_internal, lie
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import RANK_OF, Origin
+from memoranda.model.trust import RANK_OF
 from memoranda.model.value import canonical, encode
 from memoranda.store.base import EntryQuery, Reader, RevisionQuery, Transaction
 
@@ -305,11 +313,6 @@ def _restore_fact(rows: Transaction, event: Event, call: Call) -> tuple[tuple[No
     written = set_fact(rows, write, msgspec.structs.replace(call, origin=before.origin))
     link(rows, scope, ref, written.value.version, [Source(ref, before.version, before.origin.trust)])
     return (*written.notes[:-1], attribute(written.notes[-1], before.origin)), True
-
-
-def attribute(note: Note, origin: Origin) -> Note:
-    """Return a note about something that keeps its origin: the event names who did this, and `by` who wrote it."""
-    return msgspec.structs.replace(note, detail={**note.detail, "by": [origin.actor, origin.door]})
 
 
 def _revert(rows: Transaction, event: Event, call: Call) -> tuple[tuple[Note, ...], bool]:

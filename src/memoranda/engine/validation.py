@@ -8,11 +8,11 @@ from typing import ClassVar
 import msgspec
 
 from memoranda.engine.derivation import Source, link
-from memoranda.engine.entries import end_entry
+from memoranda.engine.entries import attribute, end_entry
 from memoranda.engine.facts import write_fact
 from memoranda.engine.refs import Lines, demand_of, find_target, unknown
 from memoranda.engine.sessions import ensure_open
-from memoranda.engine.undo import attribute, store_again
+from memoranda.engine.undo import store_again
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import Conflict, Denied, UsageError
 from memoranda.model.clock import moment_after

@@ -49,6 +49,11 @@ class Rules(Protocol):
         """The role of the caller, with what is its own."""
         ...
 
+    @property
+    def epoch(self) -> int | None:
+        """The permission epoch under which the caller decided, if it says one."""
+        ...
+
 
 class Call(msgspec.Struct, frozen=True, gc=False):
     """What a verb is given beside its effect: the moment, who asks, and the parts of the engine."""

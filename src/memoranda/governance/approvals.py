@@ -13,7 +13,7 @@ from memoranda.engine.refs import Lines, Target, find_target
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
-from memoranda.governance.permissions import Membership, policies_of_role, policy_of_grants
+from memoranda.governance.permissions import Membership, policies_of_role, policy_of_grants, why_stale
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Approval, Cause, Contested, Effect, ReadEffect, Side, Status, WriteEffect
 from memoranda.model.entry import Shelf
@@ -232,10 +232,18 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
 
 
 def _ensure_still_allowed(rows: Reader, approval: Approval, waiting: Effect, call: Call) -> None:
-    """Raise Denied if the actor that asked may no longer do it: permissions may have changed while it waited."""
+    """Raise Denied if the actor that asked may no longer do it: permissions may have changed while it waited.
+
+    Raise StaleEpoch if it was asked under a permission epoch that has passed since.
+    """
     from memoranda.governance.gate import decide  # which imports this module
 
-    if not approval.rules:
+    epoch = approval.rules.get("epoch")
+    stale = None if epoch is None else why_stale(rows, waiting, epoch, call)
+    if stale is not None:
+        stale.advice = "Refuse it: who asked has to decide anew"
+        raise stale
+    if not approval.rules.keys() - {"epoch"}:
         return
     grants = rows.scan(Grant, approval.tenant)
     if approval.rules.get("granted"):

@@ -65,13 +65,13 @@ from memoranda.governance.permissions import (
     Membership,
     charge,
     check_quotas,
-    ensure_epoch,
     needs_grants,
     place_of,
     policies_of_role,
     policy_of_grants,
     restricted_actors,
     why_not_granted,
+    why_stale,
 )
 from memoranda.model.clock import Clock, Ids
 from memoranda.model.effect import Approval, Demand, Effect
@@ -516,8 +516,10 @@ class Gate:
             earlier = earlier_result(rows, effect)
             if earlier is not None:
                 return earlier
-            if caller.epoch is not None:
-                ensure_epoch(rows, effect, caller.epoch)
+            stale = None if caller.epoch is None else why_stale(rows, effect, caller.epoch, call)
+            if stale is not None:
+                self._record_refusal(rows, effect, call, stale.message)
+                return stale
             quotas = [policy.quota for policy in policies if policy.quota is not None]
             try:
                 if quotas:

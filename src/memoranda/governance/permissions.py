@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from memoranda.engine.definitions import bump_revision
-from memoranda.engine.verbs import Call, Outcome, verb
+from memoranda.engine.verbs import VERBS, Call, Outcome, verb
 from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded, StaleEpoch
 from memoranda.model.clock import EPOCH, parse_duration
 from memoranda.model.effect import Demand, Effect, ReadEffect, WriteEffect
@@ -434,19 +434,24 @@ def epoch_of(rows: Reader, scope: Scope) -> int:
     return max((one.epoch for one in found if one is not None), default=0)
 
 
-def ensure_epoch(rows: Reader, effect: Effect, epoch: int) -> None:
-    """Raise StaleEpoch if permissions changed, where an effect needs any, since it was decided upon."""
+def why_stale(rows: Reader, effect: Effect, epoch: int, call: Call) -> StaleEpoch | None:
+    """Return the error if permissions changed, where an effect needs any, since it was decided upon."""
     tenant = effect.scope.tenant
     known = rows.tenant_state(tenant).epoch
-    for scope in dict.fromkeys(scope for _, scope, _ in effect.demands()):
+    if epoch == known:
+        return None
+    touches = VERBS[type(effect)].touches
+    demands = (*effect.demands(), *(() if touches is None else touches(rows, effect, call)))
+    for scope in dict.fromkeys(scope for _, scope, _ in demands):
         current = known if scope is None else epoch_of(rows, scope)
         if current > epoch or epoch > known:
-            raise StaleEpoch(
+            return StaleEpoch(
                 f"this was decided under permission epoch {epoch}, and `{scope or tenant}` is at {current}",
                 hint="Read what you may do again, and decide anew",
                 expected=epoch,
                 actual=current,
             )
+    return None
 
 
 class ReadEpoch(ReadEffect, frozen=True, kw_only=True, tag="read_epoch"):

@@ -24,6 +24,8 @@ from memoranda.wire.memory import Limit, Recall, Remember, UpdateBlock, WriteFac
 MOST_LISTED = 100
 Listed = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
 PassedOn = Literal["tool_internal", "tool_external", "unknown"]
+Epoch = Annotated[int, msgspec.Meta(ge=0)]
+"""The permission epoch under which a write was decided upon."""
 OWN = "user"
 """The default scope: the memory of the user."""
 
@@ -34,6 +36,7 @@ class RememberEntry(Remember, frozen=True, kw_only=True, forbid_unknown_fields=T
     collection: str = NOTES
     passed_on: PassedOn | None = None
     """What said it, if not the model itself; it can only lower how far it is trusted."""
+    epoch: Epoch | None = None
     scope: str = OWN
 
 
@@ -50,6 +53,7 @@ class LearnMessages(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     messages: list[dict[str, Any]]
     conversation: str | None = None
+    epoch: Epoch | None = None
 
 
 class ReadContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,6 +74,7 @@ class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     identifier: str | None = None
     about: str | None = None
     dry_run: bool = False
+    epoch: Epoch | None = None
     scope: str = OWN
 
 
@@ -85,6 +90,13 @@ class SetFact(WriteFact, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `set_fact`."""
 
     key: str
+    epoch: Epoch | None = None
+    scope: str = OWN
+
+
+class ReadEpoch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `permission_epoch`."""
+
     scope: str = OWN
 
 
@@ -103,6 +115,7 @@ class DeleteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     key: str
     expect: int | None = None
     source: str | None = None
+    epoch: Epoch | None = None
     scope: str = OWN
 
 
@@ -126,6 +139,7 @@ class WriteBlock(UpdateBlock, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     block: BlockType
     expected_updated_at: datetime | None  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]
+    epoch: Epoch | None = None
     scope: BlockScope = "user"
 
 
@@ -160,6 +174,8 @@ _DESCRIPTIONS: dict[str, str] = {
     "value": "Any JSON value.",
     "expect": "The version it must still have; 0 if it must not exist. Default: any version.",
     "expected_updated_at": "The `updated_at` of the block as you last read it; null for a new block.",
+    "epoch": "What `permission_epoch` returned when you decided to write: if permissions have changed since, "
+    "nothing is written. Leave it out to write in any case.",
     "id": "The id returned by `remember` or `recall`.",
 }
 """Descriptions by field name; a field means the same in every tool."""

@@ -6,6 +6,7 @@ Both return wire types (`memoranda.wire`), so that tools work with either.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -57,6 +58,7 @@ class LocalBackend:
     def __init__(self, memory: Memory, *, user: str, agent: str | None = None, scopes: Sequence[str] = ()) -> None:
         """Use a handle, whose policy applies; see `restrict_to_user`. `scopes` are shared ones that tools may name."""
         self.agent = agent
+        self._user = user
         self._memory = memory
         self._definitions = memory.definitions
         self._owners: dict[str, ScopedMemory] = {"user": memory.scope(user=user)}
@@ -65,6 +67,15 @@ class LocalBackend:
         self._common = [memory.at(name) for name in common_scopes(scopes)]
         self._places = self._owners | dict(zip(common_scopes(scopes), self._common, strict=True))
         self.scopes = tuple(self._places)
+
+    def at_epoch(self, epoch: int) -> LocalBackend:
+        """Return the same backend for writes that were decided under a permission epoch."""
+        scopes = [place.scope.path or SHARED for place in self._common]
+        return LocalBackend(self._memory.at_epoch(epoch), user=self._user, agent=self.agent, scopes=scopes)
+
+    def epoch(self, scope: str) -> int:
+        """Return the permission epoch of a scope."""
+        return self._memory.permissions.epoch(self._at(scope).scope)
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
@@ -154,6 +165,16 @@ class RemoteBackend:
         self.scopes = ("user", *(() if agent is None else ("agent",)), *common_scopes(scopes))
         self._common = common_scopes(scopes)
         self._client = client.from_origin(origin)
+
+    def at_epoch(self, epoch: int) -> RemoteBackend:
+        """Return the same backend for writes that were decided under a permission epoch."""
+        other = copy(self)
+        other._client = self._client.at_epoch(epoch)
+        return other
+
+    def epoch(self, scope: str) -> int:
+        """Return the permission epoch of a scope."""
+        return self._client.permissions.epoch(self._scope_name(scope))
 
     def remember(self, asked: arguments.RememberEntry) -> Remembered:
         """Remember an entry."""
@@ -296,8 +317,8 @@ def ensure_offered(scope: str, scopes: Sequence[str]) -> None:
 
 
 def _options(asked: msgspec.Struct, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the arguments except the scope, as keyword arguments of Python and the client."""
-    return {name: getattr(asked, name) for name in asked.__struct_fields__ if name not in ("scope", *but)}
+    """Return the arguments except the scope and the epoch, as keyword arguments of Python and the client."""
+    return {name: getattr(asked, name) for name in asked.__struct_fields__ if name not in ("scope", "epoch", *but)}
 
 
 def _forget_options(asked: arguments.ForgetEntry) -> dict[str, Any]:

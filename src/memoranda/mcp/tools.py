@@ -37,7 +37,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     def call(self, backend: Backend, given: dict[str, Any]) -> Any:
         """Call the tool and return its result as plain JSON values."""
-        return msgspec.to_builtins(self.does(backend, arguments.read_arguments(given, self.takes)))
+        asked: Any = arguments.read_arguments(given, self.takes)
+        epoch = asked.epoch if self.writes else None
+        if epoch is not None:
+            backend = backend.at_epoch(epoch)
+        return msgspec.to_builtins(self.does(backend, asked))
 
 
 def _recall(backend: Backend, asked: arguments.RecallEntries) -> dict[str, Any]:
@@ -226,6 +230,14 @@ _ALL = (
         description=_IN_CHAT[RECALL_MEMORY],
         takes=arguments.SearchBlocks,
         does=_recall_blocks,
+    ),
+    Tool(
+        name="permission_epoch",
+        title="Get the permission epoch",
+        description="Get a number that grows whenever someone changes what may be done with this memory. Pass it as "
+        "`epoch` of a write that must not happen once permissions have changed.",
+        takes=arguments.ReadEpoch,
+        does=lambda backend, asked: {"epoch": backend.epoch(asked.scope)},
     ),
 )
 TOOLS = {tool.name: tool for tool in _ALL}

@@ -162,7 +162,8 @@ class Approval(Result, frozen=True, kw_only=True):
     findings: tuple[str, ...] = ()
     """What a detector found, by kind and rule."""
     rules: dict[str, Any] = {}  # noqa: RUF012  # msgspec copies it
-    """Which rules decide about who asked: `granted`, or the `role` with its `homes` and `also`. Empty for a policy."""
+    """Which rules decide about who asked: `granted`, or the `role` with its `homes` and `also`; neither for a policy.
+    With the permission `epoch` under which that was decided, if who asked said one."""
 
 
 Change = Literal["set", "delete", "forget", "supersede"]

@@ -23,6 +23,8 @@ CONVERSATIONS = "conversations"
 """The collection of the turns that `learn` keeps."""
 STATEMENTS = "statements"
 """The collection of what those turns state."""
+CONFIRMATIONS = "statements.confirmations"
+"""The collection of what other origins say that was stated before; who may read or write statements may do so there."""
 RETRACTED = "retracted_at"
 """The metadata of a turn that states something which was forgotten: since when it no longer counts as true."""
 
@@ -269,6 +271,8 @@ class Match(Result, frozen=True, kw_only=True):
     """The ref of what is true instead, where that is known."""
     corroboration: int = 1
     """How many independent origins say the same, this one included: repetitions, copies and imports add nothing."""
+    confirmations: int = 0
+    """How many of them confirmed what was learned from another."""
     before: tuple[Entry, ...] = ()
     after: tuple[Entry, ...] = ()
 

@@ -7,6 +7,7 @@ number in the conversation.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -70,6 +71,13 @@ def as_ref(named: str, *, tenant: str = DEFAULT_TENANT) -> Ref:
         return parse_ref(named, tenant=tenant)
     require_label("id", named)
     return Ref("entry", None, named)
+
+
+def check_sources(named: Sequence[str], *, tenant: str = DEFAULT_TENANT) -> tuple[str, ...]:
+    """Return the refs that something is derived from, each once, or raise UsageError."""
+    if isinstance(named, str):
+        raise UsageError("`derived_from` is one text, not several refs", hint="Pass a list", path="derived_from")
+    return tuple(dict.fromkeys(str(as_ref(one, tenant=tenant)) for one in named))
 
 
 def line_digest(line: str) -> str:

@@ -74,7 +74,11 @@ TRUSTED = Origin()
 """The origin of what is fully trusted, where it does not matter who wrote it."""
 
 
-def independent_origin(origin: Origin) -> tuple[str, str]:
+Voice = tuple[str, str]
+"""An independent origin: an actor with its source or, of one that is not fully trusted, with its kind."""
+
+
+def independent_origin(origin: Origin) -> Voice:
     """Return what two independent origins differ in.
 
     A source is text that the writer chose, so it tells origins apart only for writers who are fully trusted.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -14,7 +15,26 @@ from litestar.openapi.plugins import OpenAPIRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.routes import HTTPRoute
 
+from memoranda.model.trust import ORIGIN_KINDS
+from memoranda.server.auth.principals import EPOCH_HEADER, ORIGIN_HEADER
+
 _METHODS = ("get", "put", "post", "patch", "delete")
+_HEADERS: dict[str, dict[str, Any]] = {
+    "origin": {
+        "name": ORIGIN_HEADER,
+        "in": "header",
+        "description": "What the request only passes on: it is trusted no more than that, and never more than the key.",
+        "schema": {"type": "string", "enum": list(ORIGIN_KINDS)},
+    },
+    "epoch": {
+        "name": EPOCH_HEADER,
+        "in": "header",
+        "description": "The permission epoch under which the write was decided upon: if permissions have changed since "
+        "where it writes, it is refused with the code `stale_epoch`. Keys have none.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+}
+"""Headers of every request that writes, which are read before its route is called."""
 
 
 def openapi_config(version: str) -> OpenAPIConfig:
@@ -42,7 +62,21 @@ def document(app: Litestar) -> bytes:
             schema["additionalProperties"] = False
         for name, extra in _field_extras(body):
             schema["properties"][name] |= extra
+    schema_document["components"]["parameters"] = _HEADERS
+    named = [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS]
+    for operations in schema_document["paths"].values():
+        for method, operation in operations.items():
+            if method in _METHODS and method != "get":
+                operation["parameters"] = [*operation.get("parameters", ()), *named]
+                # An epoch may have passed, whatever the route does.
+                responses = {**operation["responses"], "409": _problem_of(operation["responses"], HTTPStatus.CONFLICT)}
+                operation["responses"] = dict(sorted(responses.items()))
     return msgspec.json.format(msgspec.json.encode(schema_document, order="deterministic"), indent=2)
+
+
+def _problem_of(responses: dict[str, Any], status: HTTPStatus) -> dict[str, Any]:
+    """Return the response with a status; one like the others of a route for a status that it does not have."""
+    return responses.get(str(status.value)) or {**responses["400"], "description": status.phrase}
 
 
 def _bodies(app: Litestar) -> set[type[msgspec.Struct]]:

@@ -40,7 +40,14 @@ from memoranda.model.trust import TRUSTS, Origin, check_trust
 from memoranda.wire.codec import between, one_of
 
 
-class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What something to write was made of."""
+
+    derived_from: list[str] = []
+    """The refs of what it was made of: it is trusted no more than they are."""
+
+
+class WriteFact(Derived, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fact to write. `expect` is the version it must have, 0 for a new fact, as with `If-Match`."""
 
     value: Any
@@ -48,8 +55,6 @@ class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ttl: str | int | None = None
     domain: str | None = None
     source: str | None = None
-    derived_from: list[str] = []
-    """The refs of what it was made of: it is trusted no more than they are."""
     requires_confirmation: bool = False
     """Whether it waits until someone else confirms it."""
 
@@ -287,7 +292,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Remember(Derived, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An entry to remember: text or JSON."""
 
     content: Any
@@ -298,8 +303,6 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chunk: int | bool | None = None
     """Store a long text in parts of at most this many characters; true for 1,200."""
     source: str | None = None
-    derived_from: list[str] = []
-    """The refs of what it was made of: it is trusted no more than they are."""
     requires_confirmation: bool = False
     """Whether it waits until someone else confirms it."""
 
@@ -310,17 +313,16 @@ class RememberAnywhere(Remember, frozen=True, kw_only=True, forbid_unknown_field
     collection: str = NOTES
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Item(Derived, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of several entries to remember."""
 
     content: Any
     metadata: dict[str, Any] = {}
     key: str | None = None
-    derived_from: list[str] = []
 
 
-class RememberMany(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Entries to remember, all or none."""
+class RememberMany(Derived, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Entries to remember, all or none; what is `derived_from` is so for each, and an item may name more."""
 
     items: list[Item]
     namespace: str = ""

@@ -44,7 +44,7 @@ class AsyncConnection:
         self.url = check_address(base_url)
         self._timeout = timeout
         self._retries = retries
-        self._origin: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
         key = resolve_key(api_key)
         self._http = httpx.AsyncClient(
             base_url=self.url,
@@ -57,8 +57,16 @@ class AsyncConnection:
 
     def from_origin(self, origin: OriginKind) -> AsyncConnection:
         """Return the same connection, whose requests say that they only pass on what another origin says."""
+        return self._with_header("X-Memoranda-Origin", check_origin(origin))
+
+    def at_epoch(self, epoch: int) -> AsyncConnection:
+        """Return the same connection, whose requests say under which permission epoch they were decided upon."""
+        check_count("epoch", epoch, path="epoch")
+        return self._with_header("X-Memoranda-Epoch", str(epoch))
+
+    def _with_header(self, name: str, value: str) -> AsyncConnection:
         other = copy(self)
-        other._origin = {"X-Memoranda-Origin": check_origin(origin)}
+        other._headers = {**self._headers, name: value}
         return other
 
     async def fetch(self, request: Request, kind: type[T]) -> T:
@@ -170,7 +178,7 @@ class AsyncConnection:
             raise self._error_after_close() from error
 
     def _options(self, request: Request) -> dict[str, Any]:
-        headers = {**self._origin, **request.headers}
+        headers = {**self._headers, **request.headers}
         if request.body is not None:
             headers.setdefault("Content-Type", "application/json")
         return {

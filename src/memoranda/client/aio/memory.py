@@ -30,7 +30,7 @@ from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode, OnStale
 from memoranda.model.entry import NOTES, Kind, check_kinds
 from memoranda.model.entry import Mode as SearchMode
-from memoranda.model.ref import is_name
+from memoranda.model.ref import check_sources, is_name
 from memoranda.model.text import quote
 from memoranda.model.trust import Trust, check_trust
 from memoranda.wire.memory import (
@@ -148,12 +148,15 @@ class AsyncFactCalls(AsyncCalls):
         ttl: Duration | None = None,
         domain: str | None = None,
         attempts: int = 1_000,
+        derived_from: Sequence[str] = (),
         scope: str | None = None,
     ) -> Fact:
         """Replace a value by `change(value)`, and retry if it was changed in the meantime.
 
         `change` gets the default if the fact does not exist. It may be called several times, so it should only compute.
+        What is `derived_from` other memory, by refs, is trusted no more than it.
         """
+        options: dict[str, Any] = {"ttl": ttl, "derived_from": derived_from, "scope": scope}
         for attempt in range(attempts):
             fact = await self.get(key, scope=scope)
             if fact is None and default is _MISSING:
@@ -162,7 +165,7 @@ class AsyncFactCalls(AsyncCalls):
             tag = domain if domain is not None else fact.domain if fact else None
             try:
                 expect = fact.version if fact else 0
-                return await self.set(key, changed, expect=expect, ttl=ttl, domain=tag, scope=scope)
+                return await self.set(key, changed, expect=expect, domain=tag, **options)
             except Conflict as conflict:
                 # After a retry the conflicting change may be our own, and must not be made twice.
                 if attempt == attempts - 1 or conflict.details.get("repeated"):
@@ -585,10 +588,15 @@ class AsyncCollectionCalls(AsyncCalls):
         namespace: str = "",
         ttl: Duration | None = None,
         source: str | None = None,
+        derived_from: Sequence[str] = (),
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store several entries, all or none: mappings with `content`, and optionally `metadata` and `key`."""
+        """Store several entries, all or none: mappings with `content`, and optionally `metadata` and `key`.
+
+        `derived_from` are the refs of what all of them were made of; a mapping may name more of them.
+        """
         asked = without_none(ttl=seconds(ttl), source=source)
+        asked |= _lineage_options(derived_from)
         sent = [item_object(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
@@ -834,7 +842,7 @@ class AsyncCollectionCalls(AsyncCalls):
         return (await self._call(Removed, "DELETE", "collections", collection)).entries
 
 
-def _lineage_options(derived_from: Sequence[str], requires_confirmation: bool) -> dict[str, Any]:
+def _lineage_options(derived_from: Sequence[str], requires_confirmation: bool = False) -> dict[str, Any]:
     """Return the fields of a write that differ from their defaults."""
-    options: dict[str, Any] = {"derived_from": [*derived_from]} if derived_from else {}
+    options: dict[str, Any] = {"derived_from": [*check_sources(derived_from)]} if derived_from else {}
     return options | ({"requires_confirmation": True} if requires_confirmation else {})

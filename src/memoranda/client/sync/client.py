@@ -190,6 +190,15 @@ class Client(Calls):
         other._use(self._connection.from_origin(origin))
         return other
 
+    def at_epoch(self, epoch: int) -> Self:
+        """Return the same client, whose writes raise `StaleEpoch` where permissions have changed since this epoch.
+
+        Both share their connections. `permissions.epoch(scope)` is the current epoch of a scope.
+        """
+        other = copy(self)
+        other._use(self._connection.at_epoch(epoch))
+        return other
+
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
         """Return a batch of writes, applied all or none when its `with` block ends."""
         return Batch(self._connection, idempotency_key)

@@ -45,7 +45,7 @@ class Connection:
         self.url = check_address(base_url)
         self._timeout = timeout
         self._retries = retries
-        self._origin: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
         key = resolve_key(api_key)
         self._http = httpx.Client(
             base_url=self.url,
@@ -58,8 +58,16 @@ class Connection:
 
     def from_origin(self, origin: OriginKind) -> Connection:
         """Return the same connection, whose requests say that they only pass on what another origin says."""
+        return self._with_header("X-Memoranda-Origin", check_origin(origin))
+
+    def at_epoch(self, epoch: int) -> Connection:
+        """Return the same connection, whose requests say under which permission epoch they were decided upon."""
+        check_count("epoch", epoch, path="epoch")
+        return self._with_header("X-Memoranda-Epoch", str(epoch))
+
+    def _with_header(self, name: str, value: str) -> Connection:
         other = copy(self)
-        other._origin = {"X-Memoranda-Origin": check_origin(origin)}
+        other._headers = {**self._headers, name: value}
         return other
 
     def fetch(self, request: Request, kind: type[T]) -> T:
@@ -170,7 +178,7 @@ class Connection:
             raise self._error_after_close() from error
 
     def _options(self, request: Request) -> dict[str, Any]:
-        headers = {**self._origin, **request.headers}
+        headers = {**self._headers, **request.headers}
         if request.body is not None:
             headers.setdefault("Content-Type", "application/json")
         return {

@@ -1,7 +1,8 @@
 """Principals: who makes a request, and the memory handle with their permissions.
 
-Tenant, user, role and origin come from the token alone. Nothing in a body, query or other header can widen them, and
-one header can lower the origin; the gate then checks each effect against the policy of the principal.
+Tenant, user, role and origin come from the token alone. Nothing in a body, query or other header can widen them. One
+header can lower the origin, and one says under which permission epoch the request was decided; the gate then checks
+each effect against the policy of the principal.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from memoranda.engine.scopes import ListScopes
 from memoranda.errors import StorageError, Unauthenticated, Unavailable, UsageError, render_hint
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
+from memoranda.model.text import quote
 from memoranda.model.trust import OriginKind, check_origin, lower_kind
 from memoranda.server.auth.keys import SYSTEM_TENANT, Key, KeyCache, is_chosen, note_use
 from memoranda.server.auth.rate_limit import FailedAttempts, RateLimit
@@ -39,9 +41,13 @@ OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "
 
 ORIGIN_HEADER = "X-Memoranda-Origin"
 """The header with which a request says that it only passes something on, such as what a tool returned."""
-_ORIGIN = ORIGIN_HEADER.lower().encode()
+EPOCH_HEADER = "X-Memoranda-Epoch"
+"""The header that says under which permission epoch a request was decided upon: under a later one it writes nothing."""
+_AS_SENT = {name: name.lower().encode() for name in (ORIGIN_HEADER, EPOCH_HEADER)}
 
 MAX_TOKEN_LENGTH = 8_192
+_LONGEST_EPOCH = 18
+"""Digits: a larger number is no longer one of 64 bits."""
 _HANDLES = 4_096
 _NOTED = 10_000
 _HOW = "Send the header `Authorization: Bearer <token>` with an API key or, where accepted, a signed token"
@@ -61,6 +67,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Capabilities that the key is restricted to; empty for all those of its role."""
     origin: OriginKind = "user"
     """What kind of origin the writes of the request have."""
+    epoch: int | None = None
+    """The permission epoch under which the writes of the request were decided upon."""
 
     @property
     def actor(self) -> str:
@@ -110,6 +118,8 @@ def handle_for(memory: Memory, principal: Principal, *scopes: Scope, also: tuple
     Grants can add the shared scope, projects and definitions, within what the role may do. It also reaches `scopes`
     known to be the principal's, and has the rules of `also` whose capability the role has in the principal's memory.
     """
+    if principal.epoch is not None:
+        memory = memory.at_epoch(principal.epoch)
     handle = memory.in_tenant(principal.tenant).acting_as(
         principal.actor,
         role=principal.role,
@@ -174,7 +184,7 @@ class _Authentication:
             path = scope["path_template"]
             if path not in OPEN_PATHS and not path.startswith("/docs/"):
                 try:
-                    access = self._lower(await self._authenticate(_token_in(scope)), scope)
+                    access = self._as_asked(await self._authenticate(_token_in(scope)), scope)
                 except Unauthenticated as refused:
                     self._attempts.fail(client_address(self._attempts, scope), refused)
                     raise
@@ -185,18 +195,15 @@ class _Authentication:
 
         return handle
 
-    def _lower(self, access: Access, scope: Connection) -> Access:
-        """Return the access of a request that passes on what another origin says: it is trusted no more than that."""
-        named = [value for name, value in scope["headers"] if name == _ORIGIN]
-        if not named:
-            return access
-        if len(named) > 1:
-            raise UsageError(f"the header {ORIGIN_HEADER} is given more than once", hint="Send it once")
-        principal = access.principal
-        origin = lower_kind(principal.origin, check_origin(named[0].decode("latin-1")))
-        if origin == principal.origin:
-            return access
-        return self._access_of(msgspec.structs.replace(principal, origin=origin))
+    def _as_asked(self, access: Access, scope: Connection) -> Access:
+        """Return the access of a request that lowers its origin, or says under which epoch it was decided."""
+        asked = access.principal
+        origin, epoch = _header_in(scope, ORIGIN_HEADER), _header_in(scope, EPOCH_HEADER)
+        if origin is not None:
+            asked = msgspec.structs.replace(asked, origin=lower_kind(asked.origin, check_origin(origin)))
+        if epoch is not None:
+            asked = msgspec.structs.replace(asked, epoch=_read_epoch(epoch))
+        return access if asked == access.principal else self._access_of(asked)
 
     async def _authenticate(self, token: str) -> Access:
         """Return the access of a token, or raise Unauthenticated."""
@@ -251,6 +258,25 @@ class _Authentication:
             await run_sync(note_use, self._memory, id)
         except StorageError as fault:
             _log.warning("the use of key %s could not be recorded: %s", id, fault.code)
+
+
+def _header_in(scope: Connection, name: str) -> str | None:
+    """Return the value of a header that a request may have once."""
+    sent = _AS_SENT[name]
+    given = [value for header, value in scope["headers"] if header == sent]
+    if len(given) > 1:
+        raise UsageError(f"the header {name} is given more than once", hint="Send it once")
+    return given[0].decode("latin-1") if given else None
+
+
+def _read_epoch(given: str) -> int:
+    if not (given.isascii() and given.isdigit() and len(given) <= _LONGEST_EPOCH):
+        raise UsageError(
+            f"{quote(given)} in {EPOCH_HEADER} is not a permission epoch",
+            hint="Send the number from GET /permissions/epoch",
+            value=given,
+        )
+    return int(given)
 
 
 def _token_in(scope: Connection) -> str:

@@ -20,11 +20,11 @@ from memoranda.errors import Denied, NotFound, UsageError
 from memoranda.governance.permissions import GrantRule, ReadGrants
 from memoranda.model.event import Anchor
 from memoranda.model.policy import OWNER, Rule, covers
-from memoranda.model.scope import Scope
+from memoranda.model.scope import SHARED, Scope, scope_of_caller
 from memoranda.model.text import quote
 from memoranda.model.trust import ORIGIN_KINDS, OriginKind, lower_kind
 from memoranda.server.auth import keys
-from memoranda.server.auth.principals import DOOR, Access
+from memoranda.server.auth.principals import DOOR, EPOCH_HEADER, Access
 from memoranda.server.exports import LINES
 from memoranda.server.pagination import decode_number, page, page_of_list
 from memoranda.server.requests import PAGE, After, Name, PageLimit, ScopeName, StrictRequest, caller_memory
@@ -134,10 +134,21 @@ def undo_taint(request: StrictRequest, data: JSONBody[UndoTaint]) -> Restored:
 
 @get("/permissions/epoch", **in_thread("Get the permission epoch"))
 def read_epoch(request: StrictRequest, named: ScopeName = None) -> Epoch:
-    """Return the permission epoch of a scope, or of the tenant: it grows with each change that reaches it."""
-    memory = request.auth.memory
-    scope = None if named is None else Scope.named(named, tenant=memory.tenant)
-    return Epoch(scope=named, epoch=memory.permissions.epoch(scope))
+    """Return the permission epoch of a scope: it grows with each change that reaches it.
+
+    Administrators can name any scope, and get the epoch of the tenant if they name none.
+    """
+    scope = _scope_to_read(request.auth, named)
+    epoch = request.auth.memory.permissions.epoch(scope)
+    return Epoch(scope=None if scope is None else scope.path or SHARED, epoch=epoch)
+
+
+def _scope_to_read(access: Access, named: str | None) -> Scope | None:
+    """Return the scope that a caller names; None for the whole tenant, which only some may read."""
+    own = access.principal.scope
+    if access.reads_everything and (named is None or named.startswith("user:")):
+        return None if named is None else Scope.named(named, tenant=own.tenant)
+    return own if named is None else scope_of_caller(named, own)
 
 
 @get("/permissions", **in_thread("List grants"))
@@ -330,6 +341,11 @@ def _own_key(request: StrictRequest, id: str) -> keys.Key:
 def _system_handle(request: StrictRequest) -> Memory:
     """Return a handle on the system tenant that records the caller in its ledger."""
     memory: Memory = request.app.state.memory
+    if request.auth.principal.epoch is not None:
+        raise UsageError(
+            f"this route does not support {EPOCH_HEADER}: keys belong to the server, which has no permission epoch",
+            hint="Leave out the header",
+        )
     actor = f"{request.auth.principal.tenant}/{request.auth.principal.actor}"
     return memory.in_tenant(keys.SYSTEM_TENANT).acting_as(actor, policy=OWNER, door=DOOR)
 

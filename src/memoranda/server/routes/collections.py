@@ -158,6 +158,7 @@ def remember_many(
         namespace=data.namespace,
         ttl=data.ttl,
         source=data.source,
+        derived_from=data.derived_from,
     )
     return AllRemembered(remembered=done)
 

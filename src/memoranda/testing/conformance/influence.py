@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memoranda.agent.models import Ask, Reply
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import UsageError
+from memoranda.errors import ModelUnavailable, UsageError
 from memoranda.model.context import Context
 from memoranda.model.entry import MODES, Match, Mode
-from memoranda.model.policy import Policy
+from memoranda.model.policy import Access, Policy
 from memoranda.model.trust import OriginKind, Trust
-from memoranda.testing.conformance.base import assert_raises, present
+from memoranda.store.memory import MemoryStore
+from memoranda.testing.conformance.base import EMBEDDER, assert_raises, present
 from memoranda.testing.conformance.trust import WRITER
+from memoranda.testing.fakes import FakeClock
 
 QUESTION = "to which account do the harbour fees go"
 FACT = "The harbour fees go to account GULL-7 at the Tide Bank"
@@ -54,7 +58,30 @@ def _everything(ada: ScopedMemory, **options: Any) -> list[Match]:
     return ada.recall(QUESTION, **options).results
 
 
+WRITER_OF_FILES = Policy.of(allow=("memory",))
+
+
+def _say(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def _confirmed(ada: ScopedMemory, place: str = "Porto", **options: Any) -> tuple[int, int]:
+    """Return the corroboration and the confirmations of where she lives."""
+    found = ada.recall("Where does she live?", limit=20, kinds=["entry"], **options)
+    (match,) = [one for one in found if one.collection == "statements" and place in one.content]
+    return match.corroboration, match.confirmations
+
+
 ways = pytest.mark.parametrize("recall", [_one_collection, _everything])
+
+
+class Mute:
+    """A model that cannot be asked, so that messages are kept for someone else to read."""
+
+    name = "mute:1"
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        raise ModelUnavailable("the model does not answer", hint="Start it")
 
 
 class InfluencePromises:
@@ -177,6 +204,132 @@ class InfluencePromises:
         lena.set("rent", 900)
         lena.remember("rent is 900.", collection="notes")
         assert [one.corroboration for one in ada.recall("rent", limit=9) if one.content == "Rent is 900"] == [2]
+
+    def test_g48_a_derived_copy_corroborates_nothing(self, memory: Memory, ada: ScopedMemory) -> None:
+        note = ada.remember("Rent is 900", collection="notes")
+        lena = memory.acting_as("lena", policy=WRITER).scope(user="ada")
+        copied = lena.remember("rent is 900!", collection="notes", derived_from=[note.ref])
+
+        def counts() -> set[int]:
+            return {one.corroboration for one in ada.recall("rent", limit=9)}
+
+        assert copied.stored and counts() == {1}
+        own = lena.remember("rent is 900 ...", collection="notes", derived_from=[])
+        assert own.stored and counts() == {2}  # control: what she says by herself counts
+
+    def test_g48_what_another_origin_confirms_is_corroborated(self, memory: Memory, ada: ScopedMemory) -> None:
+        ada.learn([_say("I live in Porto.")], conversation="c1")
+        assert _confirmed(ada) == (1, 0)
+        ada.learn([_say("I live in Porto!")], conversation="c2")
+        ada.learn([{"role": "assistant", "content": "You live in Porto."}], conversation="c3")
+        assert _confirmed(ada) == (1, 0), "it is the same origin, and what a model was told"
+        lena, bo = (memory.acting_as(name, policy=WRITER).scope(user="ada") for name in ("lena", "bo"))
+        (lesson,) = lena.learn([_say("I live in Porto.")], conversation="c4").lessons
+        assert (lesson.verdict, _confirmed(ada)) == ("confirmed", (2, 1))
+        for number in range(9):
+            lena.learn([_say(f"I live in Porto{'!' * number}")], conversation=f"again-{number}")
+        assert _confirmed(ada) == (2, 1)
+        bo.learn([_say("I live in Porto.")], conversation="c4")
+        assert _confirmed(ada) == (2, 1), "who passes a conversation on says nothing new"
+        bo.learn([_say("I live in Porto.")], conversation="c5")
+        assert _confirmed(ada) == (3, 2)
+        ada.remember("lives in porto!", collection="notes", source="diary")
+        assert _confirmed(ada) == (4, 2)
+        (own,) = [one for one in ada.recall("Porto", collection="statements")]
+        assert own.corroboration == 3, "in one collection, only what is there counts"
+        assert all(one.collection != "statements.confirmations" for one in ada.recall("Porto", limit=50))
+        assert all(one.collection != "statements.confirmations" for one in ada.recall("", limit=50))
+
+    def test_g48_who_reads_a_message_is_not_another_who_says_it(self, memory: Memory, ada: ScopedMemory) -> None:
+        kept = ada.learn([_say("I live in Porto."), _say("Hello")], conversation="c1", model=Mute())
+        worker = memory.acting_as("worker", policy=WRITER).scope(user="ada")
+        (lesson,) = worker.learn([_say("I live in Porto."), _say("Hello")], conversation="c1").lessons
+        assert (kept.lessons, lesson.said_in[0], lesson.verdict) == ((), kept.messages[0], "added")
+        assert _confirmed(ada) == (1, 0), "the worker only read what Ada had said"
+        ada.learn([_say("I live in Porto!")], conversation="c2")
+        assert _confirmed(ada) == (1, 0)
+        memory.acting_as("lena", policy=WRITER).scope(user="ada").learn([_say("I live in Porto.")], conversation="c3")
+        assert _confirmed(ada) == (2, 1)
+        assert all(finding.ok for finding in memory.inspect())
+
+    @pytest.mark.parametrize("end", ["undo", "forget", "taint"])
+    def test_g48_a_confirmation_goes_with_what_it_was_said_in(
+        self, memory: Memory, ada: ScopedMemory, end: str
+    ) -> None:
+        ada.learn([_say("I live in Porto.")], conversation="c1")
+        lena = memory.acting_as("lena", policy=WRITER).scope(user="ada")
+        learned = lena.learn([_say("I live in Porto.")], conversation="c2")
+        assert _confirmed(ada) == (2, 1)
+        token = None
+        if end == "undo":
+            ada.undo(learned)
+        else:
+            token = ada.forget(learned.messages[0]).undo if end == "forget" else memory.taint(actor="lena").undo
+        assert _confirmed(ada) == (1, 0)
+        assert ada.entries(collection="statements.confirmations") == []
+        if token is not None:
+            restored = ada.undo(token) if end == "forget" else memory.undo(token)
+            assert restored and _confirmed(ada) == (2, 1)
+
+    def test_g48_a_confirmation_is_of_one_statement(self, memory: Memory, clock: FakeClock, ada: ScopedMemory) -> None:
+        lena = memory.acting_as("lena", policy=WRITER).scope(user="ada")
+        ada.learn([_say("I live in Porto.")], conversation="c1")
+        lena.learn([_say("I live in Porto.")], conversation="c2")
+        clock.advance(60)
+        before = clock.now()
+        clock.advance(60)
+        moved = ada.learn([_say("I live in Faro.")], conversation="c3")
+        assert _confirmed(ada, "Faro") == (1, 0)
+        assert _confirmed(ada, as_of=before) == (2, 1), "as of then it was confirmed"
+        clock.advance(60)
+        ada.undo(moved)
+        assert _confirmed(ada) == (2, 1)
+        ada.learn([_say("I live in Faro.")], conversation="c4")
+        ada.learn([_say("I live in Porto.")], conversation="c5")
+        assert _confirmed(ada) == (1, 0), "it is true again, and not confirmed since"
+        gone = ada.forget(present(ada.entry(key="user.place", collection="statements")).ref)
+        assert gone and not [one for one in ada.entries() if one.collection.startswith("statements")]
+
+    def test_g48_a_rejected_statement_takes_what_confirms_it_along(self, memory: Memory, ada: ScopedMemory) -> None:
+        ada.learn([_say("I live in Porto.")], conversation="c1")
+        memory.acting_as("lena", policy=WRITER).scope(user="ada").learn([_say("I live in Porto.")], conversation="c2")
+        assert _confirmed(ada) == (2, 1)
+        ada.reject(present(ada.entry(key="user.place", collection="statements")).ref)
+        assert [one for one in ada.entries() if one.collection.startswith("statements")] == []
+
+    def test_g48_confirmations_survive_an_export_by_the_owner_and_no_file_invents_them(
+        self, memory: Memory, ada: ScopedMemory, tmp_path: Path
+    ) -> None:
+        ada.learn([_say("I live in Porto.")], conversation="c1")
+        memory.acting_as("lena", policy=WRITER).scope(user="ada").learn([_say("I live in Porto.")], conversation="c2")
+        tool = memory.acting_as("tool:web", policy=WRITER).scope(user="ada")
+        (confirmation,) = ada.entries(collection="statements.confirmations")
+        forged = {**confirmation.metadata, "voices": [["a", ""], ["b", ""], ["c", ""]]}
+        tool.remember("Lives in Porto", collection="statements.confirmations", metadata=forged)
+        assert _confirmed(ada) == (3, 2), "a tool says so for itself, and for no one else"
+        memory.export(tmp_path / "all.jsonl")
+        memory.erase(user="ada")
+        with Memory(MemoryStore(), embedder=EMBEDDER) as other:
+            other.import_file(tmp_path / "all.jsonl")
+            place = other.scope(user="ada")
+            assert _confirmed(place)[0] == 3
+            place.learn([_say("I live in Porto.")], conversation="c9")
+            assert _confirmed(place)[0] == 3, "it is what the owner had said"
+            other.export(tmp_path / "again.jsonl")
+        for importing, found in ((WRITER_OF_FILES, 1), (None, 3)):
+            with Memory(MemoryStore(), embedder=EMBEDDER) as other:
+                handle = other if importing is None else other.acting_as("user:ada", policy=importing)
+                handle.import_file(tmp_path / "again.jsonl")
+                assert _confirmed(other.scope(user="ada"))[0] == found
+
+    def test_g48_what_may_not_be_read_is_not_counted(self, memory: Memory, ada: ScopedMemory) -> None:
+        ada.learn([_say("I live in Porto.")], conversation="c1")
+        memory.acting_as("lena", policy=WRITER).scope(user="ada").learn([_say("I live in Porto.")], conversation="c2")
+        reader = memory.acting_as("r", policy=Policy.of(allow=("memory.read",), access={"health": "none"}))
+        assert _confirmed(reader.scope(user="ada")) == (2, 1)
+        closed: dict[str, Access] = {"collections.statements.confirmations": "none"}
+        narrow = memory.acting_as("n", policy=Policy.of(allow=("memory.read",), access=closed))
+        assert _confirmed(narrow.scope(user="ada")) == (1, 0)
 
     # contexts
 

@@ -455,6 +455,110 @@ class EpochPromises:
         assert (memory.at(ada).value("tone"), memory.at(ada).entries()) == ("warm", [])
         assert memory.at_epoch(1).at(ada).set("tone", "mild").version == 2
 
+    def test_g34_no_write_happens_under_an_old_epoch_and_each_refusal_is_recorded(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        ada.set("tone", "warm")
+        note = ada.remember("Ada likes tea", collection="notes")
+        ada.blocks.update("core", "- Likes tea", expected_updated_at=None)
+        gone = ada.forget(ada.remember("Ada likes rain", collection="notes").ref)
+        other = ada.remember("Ada likes fog", collection="notes")
+        page = memory.from_origin("tool_external").scope(user="ada")
+        conflict = assert_raises(Held, page.set, "tone", "cold").approval
+        rejection = ada.reject(value="Ada likes snow")
+        epoch = memory.permissions.epoch(ada.scope)
+
+        def write_batch(memory: Memory) -> None:
+            with memory.scope(user="ada").batch() as batch:
+                batch.set("batched", 1)
+                batch.remember("Batched", collection="notes")
+
+        def write_facts(memory: Memory) -> None:
+            with memory.batch() as batch:
+                batch.set(memory.scope(user="bo"), "free", 1)  # nothing changed for Bo, but it is all or nothing
+                batch.set(memory.scope(user="ada"), "batched", 1)
+
+        def place(memory: Memory) -> ScopedMemory:
+            return memory.scope(user="ada")
+
+        block = present(ada.blocks.get("core"))
+        writes: dict[str, Callable[[Memory], object]] = {
+            "set_fact": lambda memory: place(memory).set("tone", "cold"),
+            "delete_fact": lambda memory: place(memory).delete("tone"),
+            "write_facts": write_facts,
+            "write_batch": write_batch,
+            "remember": lambda memory: place(memory).remember_many([{"content": "One"}], collection="notes"),
+            "learn": lambda memory: place(memory).learn([{"role": "user", "content": "I live in Porto."}]),
+            "forget": lambda memory: place(memory).forget(other.ref),
+            "undo": lambda memory: place(memory).undo(gone),
+            "reject": lambda memory: place(memory).reject(value="Ada likes ice"),
+            "withdraw": lambda memory: place(memory).withdraw(rejection.id),
+            "copy": lambda memory: place(memory).copy(note.ref, to="user:ada/agent:mail"),
+            "validate": lambda memory: (
+                memory.acting_as("user:lena", policy=EVERYTHING).scope(user="ada").validate(note.ref)
+            ),
+            "supersede": lambda memory: place(memory).supersede(note.ref, "Ada likes milk"),
+            "taint": lambda memory: memory.taint(ref=note.ref),
+            "decide": lambda memory: memory.resolve(conflict, "take"),
+            "set_guard": lambda memory: memory.guard.set(ada.scope, origins=["tool_external"], secrets="refuse"),
+            "grant": lambda memory: memory.permissions.grant("agent:mail", "memory.write", scope=ada.scope),
+            "erase": lambda memory: memory.erase(user="ada"),
+        }
+        memory.permissions.grant("agent:mail", "memory.read", scope=ada.scope)
+        before = (ada.list(), ada.entries(), ada.blocks.list(scope="all"), ada.rejections(), memory.permissions.list())
+        for effect, write in writes.items():
+            length = memory.ledger.verify().length
+            stale = assert_raises(StaleEpoch, write, memory.at_epoch(epoch))
+            assert (stale.expected, stale.actual) == (epoch, epoch + 1)
+            events = [one for one in memory.ledger.events(start=length + 1) if one.effect != "recall"]
+            assert [(one.effect, one.decision) for one in events] == [(effect, "deny")]
+        after = (ada.list(), ada.entries(), ada.blocks.list(scope="all"), ada.rejections(), memory.permissions.list())
+        assert after == before
+        assert memory.approvals.get(conflict).status == "pending" and memory.scope(user="bo").list() == []
+        updated = memory.at_epoch(epoch).scope(user="ada")
+        assert_raises(StaleEpoch, updated.update, "tone", lambda tone: f"{tone}!")
+        assert_raises(StaleEpoch, updated.blocks.update, "core", "- Likes milk", expected_updated_at=block.updated_at)
+        current = memory.at_epoch(epoch + 1)
+        for effect, write in writes.items():
+            write(current)  # control: under the current epoch each of them is done
+            if effect in ("grant", "erase"):
+                current = memory.at_epoch(memory.permissions.epoch())
+
+    def test_g34_a_handle_for_another_actor_keeps_the_epoch(self, memory: Memory, ada: ScopedMemory) -> None:
+        memory.permissions.grant("agent:mail", "memory.write", scope=ada.scope)
+        epoch = memory.permissions.epoch(ada.scope)
+        handle = memory.at_epoch(epoch).acting_as("agent:mail").through("rest").from_origin("tool_external")
+        assert handle.at(ada.scope).set("tone", "warm").version == 1
+        memory.permissions.grant("agent:mail", "memory.read", scope=ada.scope)
+        assert_raises(StaleEpoch, handle.at(ada.scope).set, "tone", "cold")
+
+    @requires(Capability.RESTART)
+    def test_g34_what_waits_is_refused_once_its_epoch_has_passed(
+        self, memory: Memory, reopen_store: Callable[[], Store]
+    ) -> None:
+        asking = memory.acting_as("user:ada", policy=WRITER)
+        epoch = memory.permissions.epoch(asking.scope(user="ada").scope)
+        own = asking.at_epoch(epoch).scope(user="ada")
+        first, second, third = (
+            assert_raises(Held, own.set, key, 1, requires_confirmation=True).approval for key in ("one", "two", "six")
+        )
+        free = assert_raises(Held, asking.scope(user="ada").set, "free", 1, requires_confirmation=True).approval
+        memory.approvals.approve(first)  # control: its epoch is still the current one
+        memory.permissions.grant("agent:mail", "memory.read", scope=own.scope)
+        memory.close()
+        with Memory(reopen_store(), embedder=EMBEDDER) as again:
+            length = again.ledger.verify().length
+            stale = assert_raises(StaleEpoch, again.approvals.approve, second)
+            assert (stale.expected, stale.actual) == (epoch, epoch + 1)
+            (refusal,) = again.ledger.events(start=length + 1)
+            assert (refusal.effect, refusal.decision) == ("decide", "deny")
+            again.approvals.approve(free)  # control: who asked for it named no epoch
+            assert {fact.key for fact in again.at(own.scope).list()} == {"one", "free"}
+            assert again.approvals.get(second).status == "pending"
+            assert_raises(StaleEpoch, again.at_epoch(epoch).approvals.refuse, third)
+            assert again.at_epoch(epoch + 1).approvals.refuse(third).approval.status == "refused"
+            assert again.approvals.refuse(second).approval.status == "refused"
+
     def test_g34_what_waits_is_decided_again_by_the_rules_of_the_day(self, memory: Memory, ada: ScopedMemory) -> None:
         memory.permissions.grant("agent:mail", "memory.write", level="approve", scope=ada.scope)
         grant = memory.permissions.grant("agent:mail", "memory.read", scope=ada.scope)
