@@ -229,7 +229,7 @@ class AsyncMemory(AsyncHandle):
     def root(self) -> object:
         """An object that is the same for every handle on one opened memory."""
     async def record_prompt(self, scope: Scope, refs: Mapping[str, int], *, to: str = "") -> None:
-        """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs, and the versions of facts."""
+        """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs and versions of facts."""
     async def perform(self, effect: Effect) -> Any:
         """Carry out an effect as this handle's actor; the languages and other doors use this."""
 

@@ -787,7 +787,7 @@ class Memory:
         return self._gate
 
     def record_prompt(self, scope: Scope, refs: Mapping[str, int], *, to: str = "") -> None:
-        """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs, and the versions of facts.
+        """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs and versions of facts.
 
         `to` says who was given it, such as `run:…`. Nothing waits for the disk; contents are never noted.
 

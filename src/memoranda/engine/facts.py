@@ -582,6 +582,8 @@ def contest_facts(
         return None
     current: dict[tuple[str, str], Fact] = {}
     for write in writes:
+        if write.kind is not None and write is not effect:
+            continue  # it is held by itself
         fact = rows.fact(write.scope, write.key, value=False)
         if fact is None or not fact.active_at(call.now) or (write.scope.path, write.key) in current:
             continue
@@ -599,7 +601,7 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
     One that passes something on and would replace what is trusted more is held by itself: its result is the error.
     """
     ensure_batch_fits(len(effect.writes), call.limits)
-    contested = contest_facts(rows, effect, [write for write in effect.writes if write.kind is None], call)
+    contested = contest_facts(rows, effect, effect.writes, call)
     if contested is not None:
         return contested
     values: list[Fact | bool | Held] = []
@@ -611,12 +613,14 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
             # Once is enough: nothing in a batch ends a scope.
             ensure_open(rows, write.scope)
             known_open.add(write.scope.path)
-        by = passing_on(write, call)
-        held = None if by is call else contest_facts(rows, write, (write,), by)
-        if held is not None:
-            values.append(held.value)
-            notes.extend(held.notes)
-            continue
+        by = call
+        if write.kind is not None:
+            by = passing_on(write, call)
+            held = contest_facts(rows, write, (write,), by)
+            if held is not None:
+                values.append(held.value)
+                notes.extend(held.notes)
+                continue
         done = _set_in_open(rows, write, by) if isinstance(write, SetFact) else _delete_in_open(rows, write, by)
         values.append(done.value)
         notes.extend(done.notes)

@@ -228,7 +228,7 @@ def make_execution(
         resources=resources,
         assumed=assumed or {},
         waited=waiting,
-        made_of=Provenances({("input",): begun.provenance} if begun.provenance else None),
+        made_of=Provenances({("input",): begun.provenance} if begun.provenance else {}),
     )
 
 

@@ -8,7 +8,7 @@ program only decides by a value, by a condition or a branch, is its own decision
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -80,7 +80,7 @@ def provenance_of_context(context: Context) -> Provenance:
     return together(Provenance(kind_to_pass_on(one.origin), {one.ref: one.version}) for one in context.items)
 
 
-class Provenances:
+class Provenances(dict[Path, Provenance]):
     """The provenances of named values: variables, outputs or steps, and fields of them, by their paths.
 
     >>> known = Provenances()
@@ -89,46 +89,34 @@ class Provenances:
     ('tool_external', None)
     """
 
-    __slots__ = ("_known",)
-
-    def __init__(self, known: Mapping[Path, Provenance] | None = None) -> None:
-        """Start with some of them."""
-        self._known: dict[Path, Provenance] = dict(known or {})
-
-    def __bool__(self) -> bool:
-        """Return whether there is anything that is not the program's own."""
-        return bool(self._known)
+    __slots__ = ()
 
     def put(self, path: Path, provenance: Provenance) -> None:
         """Set the provenance of a value, in place of those of its fields."""
-        if self._known:
-            for one in [one for one in self._known if one[: len(path)] == path]:
-                del self._known[one]
+        if self:
+            for one in [one for one in self if one[: len(path)] == path]:
+                del self[one]
         if provenance:
-            self._known[path] = provenance
+            self[path] = provenance
 
     def of(self, paths: Iterable[Path]) -> Provenance:
         """Return the provenance of what is made of the values at some paths, of what they contain and are part of."""
-        if not self._known:
+        if not self:
             return OWN
         return together(
             provenance
             for path in paths
-            for one, provenance in self._known.items()
+            for one, provenance in self.items()
             if one[: len(path)] == path or path[: len(one)] == one
         )
 
     def all(self) -> Provenance:
         """Return the provenance of what is made of all of them."""
-        return together(self._known.values())
-
-    def copy(self) -> Provenances:
-        """Return a copy."""
-        return Provenances(self._known)
+        return together(self.values())
 
     def dump(self) -> list[Any]:
         """Return them as JSON."""
-        return [[list(path), msgspec.to_builtins(provenance)] for path, provenance in self._known.items()]
+        return [[list(path), msgspec.to_builtins(provenance)] for path, provenance in self.items()]
 
     @classmethod
     def load(cls, stored: Iterable[Any]) -> Provenances:

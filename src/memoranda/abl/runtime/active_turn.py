@@ -504,6 +504,8 @@ class ActiveTurn:
         frame = frame or self.frame
         frame.facts.session.reads.clear()
         value = self.value(expression, frame.names)
+        if not (frame.provenances or frame.facts.session.reads):
+            return value, OWN
         return value, self._provenance_of((expression,), frame)
 
     def derive_at(self, frame: Frame, path: str) -> tuple[Any, Provenance]:
@@ -558,7 +560,7 @@ class ActiveTurn:
         if below:
             value = with_field(frame.names.get(name), below, value, name)
         frame.names[name] = value
-        if provenance or frame.provenances:
+        if provenance is not OWN or frame.provenances:
             frame.provenances.put((name, *below), provenance)
         frame.derived.discard(name)
         frame.dirty.add(name)

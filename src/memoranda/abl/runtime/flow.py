@@ -9,7 +9,6 @@ from memoranda.abl.runtime.constraints import check_rules
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, Block, ErrorPlan, Halt, Signal, StepPlan, Transition, choose
 from memoranda.abl.variables import SessionSlot
-from memoranda.runs.provenance import OWN
 
 _LONGEST_PATH = 20
 
@@ -254,8 +253,11 @@ def reset(turn: ActiveTurn, when: str) -> None:
 
 def assign_initial_value(turn: ActiveTurn, slot: SessionSlot) -> None:
     """Set a variable to its initial value; None without a declared one."""
-    value, provenance = (None, OWN) if slot.initial is None else turn.derive(slot.initial)
-    turn.assign(slot.name, value, provenance=provenance)
+    if slot.initial is None:
+        turn.assign(slot.name, None)
+        return
+    value, provenance = turn.derive(slot.initial)
+    turn.assign(slot.name, value, (), provenance)
 
 
 def stop_looping(turn: ActiveTurn) -> None:

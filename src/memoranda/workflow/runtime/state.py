@@ -122,7 +122,7 @@ class Strand:
             may_wait=False,
             changed_outputs={},
             changed_context={},
-            provenances=self.provenances.copy(),
+            provenances=Provenances(self.provenances),
         )
 
     def join(self, branch: Strand) -> None:
