@@ -422,7 +422,7 @@ class Memory:
         authority = lowest(self._caller.authority, trust)
         return self._with_caller(msgspec.structs.replace(self._caller, kind=kind, trust=trust, authority=authority))
 
-    def passing_on(self, kind: OriginKind | None) -> Memory:
+    def passing_on(self, origin: OriginKind | None) -> Memory:
         """Return a handle for what a program stores of a value that is from a tool, or was read; None is its own.
 
         It is trusted no more than that. It replaces what the program may replace, unless it is trusted at less than
@@ -438,11 +438,11 @@ class Memory:
         tool_internal medium
         tool_external low
         """
-        if kind is None:
+        if origin is None:
             return self
-        if is_at_least(TRUST_OF[kind], "medium"):
-            return self.through(self._caller.door, origin=kind)
-        return self.from_origin(kind)
+        if is_at_least(TRUST_OF[origin], "medium"):
+            return self.through(self._caller.door, origin=origin)
+        return self.from_origin(origin)
 
     def for_model(self, told: Trust = "high") -> Memory:
         """Return a handle for what a model writes that was told memory of at least this trust.
@@ -786,7 +786,7 @@ class Memory:
         """An object that is the same for every handle on one opened memory."""
         return self._gate
 
-    def record_prompt(self, scope: Scope, refs: Mapping[str, int], *, to: str = "") -> None:
+    def record_prompt(self, scope: Scope, refs: Mapping[str, int], *, to: str) -> None:
         """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs and versions of facts.
 
         `to` says who was given it, such as `run:…`. Nothing waits for the disk; contents are never noted.
