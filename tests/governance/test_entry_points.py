@@ -155,6 +155,8 @@ HARMLESS = {
     "Memory.batch",
     "Memory.conflicts",
     "Memory.from_origin",
+    "Memory.passing_on",
+    "Memory.record_prompt",
     "Memory.scopes",
     "Memory.acting_as",
     "Memory.in_tenant",

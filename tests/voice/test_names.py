@@ -235,6 +235,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "place": "the scoped handle; the client's batch takes `scope`",
         "policy": "a value of Python; elsewhere it follows from the token",
         "progress": "a Python function; the command line draws a bar",
+        **dict.fromkeys(("provenance", "refs"), "where values come from, as the programs that make prompts know"),
         "spending": "goes on with a budget as a value",
         "told": "how far that is trusted which a model was told, as the doors to models know",
         "variables": "what an expression sees",

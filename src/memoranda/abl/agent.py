@@ -115,6 +115,7 @@ class Agent(program.Program[Plan, Kit]):
             clock=memory.clock,
             sleep=kit.behaviour.sleep,
             egress=kit.egress,
+            trusted=kit.behaviour.trusted_tools,
         )
         self._member = TeamMember(compiled.plan, toolbox, kit.model)
         super().__init__(compiled, kit, memory=memory, file=file)

@@ -41,6 +41,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum changes of the active agent in one turn."""
     reasoning: int = 10
     """Maximum requests to the model in one turn of a reasoning step."""
+    trusted_tools: tuple[str, ...] = ()
+    """Names of tools whose results are the agent's own word: what it stores of others is trusted as `tool_external` if
+    they are asked over HTTP, and as `tool_internal` if they are Python functions."""
     tool_seconds: float = 30.0
     """Timeout of a tool without one in its declaration, in seconds."""
     model_seconds: float = 30.0

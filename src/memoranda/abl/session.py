@@ -44,6 +44,7 @@ from memoranda.model.names import SESSION_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, without_halves
 from memoranda.model.value import decode, encode_checked
+from memoranda.runs.provenance import OWN
 from memoranda.runs.steps import StepLog
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ class Setting(msgspec.Struct, frozen=True):
     team: Mapping[str, TeamMember]
     behaviour: Behaviour
     awake: Awake
+
+    @property
+    def has_model(self) -> bool:
+        """Whether one of the agents has a model."""
+        return any(member.model is not None for member in self.team.values())
 
 
 class Awake:
@@ -193,7 +199,7 @@ class Session:
             root=agent,
             agents={member.plan.name: member.plan.digest for member in setting.team.values()},
         )
-        facts = SessionFacts(memory, user=user, project=project, tree=state.tree)
+        facts = SessionFacts(memory, user=user, project=project, tree=state.tree, has_model=setting.has_model)
         member = setting.team[agent]
         frame = first_frame(member, facts)
         frame.names.update(identity_names(state, memory.tenant))
@@ -517,7 +523,7 @@ def _load_session(setting: Setting, scope: Scope) -> tuple[SessionState, int, li
     """Return the saved state of a session, its version, and the frames of its agents."""
     memory = setting.memory
     state, version = read_state(memory, scope)
-    facts = SessionFacts(memory, user=state.user, project=state.project, tree=state.tree)
+    facts = SessionFacts(memory, user=state.user, project=state.project, tree=state.tree, has_model=setting.has_model)
     spreads = setting.behaviour.results_become_variables
     return state, version, *thaw(memory, scope, state, facts, setting.team.get, spreads=spreads)
 
@@ -570,6 +576,7 @@ def _input_hint(plan: Plan, name: object, inputs: list[str]) -> str:
 def give(frame: Frame, name: str, value: Any) -> None:
     """Set a variable of an agent from outside; None makes it undefined."""
     frame.derived.discard(name)
+    frame.provenances.put((name,), OWN)
     if value is None:
         frame.names.pop(name, None)
         frame.hide(name)

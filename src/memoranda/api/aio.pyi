@@ -180,6 +180,8 @@ class AsyncMemory(AsyncHandle):
         """Return a handle for another actor, under this policy, this role, or what is granted to the actor."""
     def from_origin(self, origin: OriginKind) -> AsyncMemory:
         """Return a handle for the same actor that passes on what comes from another origin: it is trusted no more."""
+    async def passing_on(self, origin: OriginKind | None) -> AsyncMemory:
+        """Return a handle for what a program stores of a value that is from a tool, or was read; None is its own."""
     def for_model(self, told: Trust = "high") -> AsyncMemory:
         """Return a handle for what a model writes that was told memory of at least this trust."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
@@ -227,6 +229,8 @@ class AsyncMemory(AsyncHandle):
     @property
     def root(self) -> object:
         """An object that is the same for every handle on one opened memory."""
+    async def record_prompt(self, scope: Scope, refs: Mapping[str, int], *, to: str) -> None:
+        """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs and versions of facts."""
     async def perform(self, effect: Effect) -> Any:
         """Carry out an effect as this handle's actor; the languages and other doors use this."""
 

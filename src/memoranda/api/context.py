@@ -69,14 +69,15 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Minimum score of a match; without it, one that shares a word with the query or has a score of 0.5."""
     budget: int | None = None
     """Maximum number of tokens."""
-    is_preview: bool = False
-    """Whether no model is told: then the ledger does not say that one was."""
     min_trust: Trust = "untrusted"
     """Leave out what is trusted less."""
 
 
 def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens = estimate_tokens) -> Context:
-    """Return the context of a plan; `perform` passes effects to the gate."""
+    """Return the context of a plan; `perform` passes effects to the gate.
+
+    A caller that shows it to a model says so with `Memory.record_prompt`.
+    """
     draft = _Draft(plan, count_tokens)
     facts = _facts(plan, perform, draft)
     for scope in plan.core:
@@ -95,13 +96,6 @@ def build_context(plan: ContextPlan, perform: Perform, count_tokens: CountTokens
 _ANY_TEXT = ("entry", "line", "message")
 """What a program may be told of a user without declaring it; facts and records are declared."""
 _BUDGET = 1_000
-
-
-def remembered_text(
-    memory: Memory, scope: Scope, query: str, *, core: bool = True, conversation: str | None = None
-) -> str:
-    """Return `remembered_context` as text for a prompt; may be empty."""
-    return told_text(remembered_context(memory, scope, query, core=core, conversation=conversation))
 
 
 def remembered_context(
@@ -169,12 +163,12 @@ def _facts(plan: ContextPlan, perform: Perform, draft: _Draft) -> dict[tuple[Sco
         return {}
     gets = tuple(GetFact(scope=scope, key=key) for scope, key in wanted)
     try:
-        found: list[Fact | None] = perform(GetFacts(scope=plan.scope, gets=gets, told=not plan.is_preview))
+        found: list[Fact | None] = perform(GetFacts(scope=plan.scope, gets=gets))
     except Denied:
         found = []
         for get in gets:
             try:
-                found += perform(GetFacts(scope=plan.scope, gets=(get,), told=not plan.is_preview))
+                found += perform(GetFacts(scope=plan.scope, gets=(get,)))
             except Denied:
                 found.append(None)
                 draft.leave(_fact_ref(get.scope, get.key), "core" if get.key == key_of("core") else "record", "denied")
@@ -465,6 +459,7 @@ def _core_item(fact: Fact) -> ContextItem:
         scope=fact.scope,
         source="core",
         updated_at=fact.updated_at,
+        version=fact.version,
         origin=fact.origin,
     )
 
@@ -477,6 +472,7 @@ def _record_item(fact: Fact, definition: Definition) -> ContextItem:
         scope=fact.scope,
         source=definition.slug,
         updated_at=fact.updated_at,
+        version=fact.version,
         origin=fact.origin,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -423,6 +423,28 @@ class Memory:
         authority = lowest(self._caller.authority, trust)
         return self._with_caller(msgspec.structs.replace(self._caller, kind=kind, trust=trust, authority=authority))
 
+    def passing_on(self, origin: OriginKind | None) -> Memory:
+        """Return a handle for what a program stores of a value that is from a tool, or was read; None is its own.
+
+        It is trusted no more than that. It replaces what the program may replace, unless it is trusted at less than
+        medium: then nothing that is trusted more.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada, program = memory.scope(user="ada").scope, memory.through("workflow", origin="agent")
+        ...     for kind in (None, "tool_internal", "tool_external"):
+        ...         origin = program.passing_on(kind).at(ada).create(f"from.{kind}", 1).origin
+        ...         print(origin.kind, origin.trust)
+        agent medium
+        tool_internal medium
+        tool_external low
+        """
+        if origin is None:
+            return self
+        if is_at_least(TRUST_OF[origin], "medium"):
+            return self.through(self._caller.door, origin=origin)
+        return self.from_origin(origin)
+
     def for_model(self, told: Trust = "high") -> Memory:
         """Return a handle for what a model writes that was told memory of at least this trust.
 
@@ -764,6 +786,22 @@ class Memory:
     def root(self) -> object:
         """An object that is the same for every handle on one opened memory."""
         return self._gate
+
+    def record_prompt(self, scope: Scope, refs: Mapping[str, int], *, to: str) -> None:
+        """Note in the ledger what a prompt showed of memory, so that `taint` finds it: refs and versions of facts.
+
+        `to` says who was given it, such as `run:…`. Nothing waits for the disk; contents are never noted.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     memory.record_prompt(fact.scope, {fact.ref: fact.version}, to="run:r1")
+        ...     memory.settle()
+        ...     [(one.effect, one.to) for one in memory.taint(ref=fact.ref).served]
+        [('context', 'run:r1')]
+        """
+        if refs:
+            self._gate.record_prompt(scope, refs, to, self._caller)
 
     def perform(self, effect: Effect) -> Any:
         """Carry out an effect as this handle's actor; the languages and other doors use this.

@@ -619,7 +619,10 @@ class ScopedMemory:
             budget=budget,
             min_trust=check_trust(min_trust),
         )
-        return build_context(plan, self._perform, count_tokens or estimate_tokens)
+        found = build_context(plan, self._perform, count_tokens or estimate_tokens)
+        if found.items:
+            self._gate.record_prompt(self.scope, found.refs, "", self._caller)
+        return found
 
     def learn(
         self,

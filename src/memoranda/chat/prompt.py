@@ -144,7 +144,7 @@ def preview(
     history = History(version=0) if conversation_id is None else read_history(memory, user, conversation_id)
     if conversation_id is not None and history.agent_id is not None:
         ensure_agent(conversation_id, history.agent_id, agent.id)
-    return assemble(memory, agent, history, message, user=user, policy=policy, is_preview=True).prompt
+    return assemble(memory, agent, history, message, user=user, policy=policy).prompt
 
 
 def assemble(
@@ -155,9 +155,12 @@ def assemble(
     *,
     user: str,
     policy: MemoryPolicy,
-    is_preview: bool = False,
+    told_to: str | None = None,
 ) -> Assembled:
-    """Return the prompt for a new message, or without one, for resuming the last turn."""
+    """Return the prompt for a new message, or without one, for resuming the last turn.
+
+    `told_to` is the conversation whose model gets it, as the ledger then says; None for a preview.
+    """
     mine = Scope.of(tenant=memory.tenant, user=user)
     ours = Scope.of(tenant=memory.tenant, user=user, agent=agent.id)
     core: dict[BlockScope, Scope] = {}
@@ -186,9 +189,10 @@ def assemble(
         searches=searches,
         limit=policy.archival_limit,
         threshold=policy.archival_min_score,
-        is_preview=is_preview,
     )
     context = build_context(plan, memory.perform)
+    if told_to is not None:
+        memory.record_prompt(ours, context.refs, to=f"conversation:{told_to}")
     shown = render_items([item for item in context.items if item.score is None])
     reminded = wrap("system_reminders", [render_item(item) for item in context.items if item.score is not None])
     tools = (*(tool.spec for tool in agent.tools), *(tools_for(mounts) if agent.memory_tools else ()))

@@ -302,7 +302,8 @@ def _begin(place: _Place, agent: Agent, message: str, policy: MemoryPolicy) -> _
     for _ in range(_ATTEMPTS):
         history = read_history(memory, user, id)
         interrupted = any(part.message_id == place.message_id for part in history.parts)
-        assembled = assemble(memory, agent, history, None if interrupted else message, user=user, policy=policy)
+        said = None if interrupted else message
+        assembled = assemble(memory, agent, history, said, user=user, policy=policy, told_to=id)
         drafts = [Draft(kind="user", text=message)]
         if assembled.prompt.reminders:
             drafts.append(Draft(kind="reminders", text=assembled.prompt.reminders, hidden=True))

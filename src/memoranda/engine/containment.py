@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,7 +35,7 @@ from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery, S
 _PORTION = 500
 """Entries that are read at once."""
 SERVING = frozenset({"recall", "recall_blocks", "context"})
-"""The effects of events that say what was given to whom."""
+"""The effects of events that say what was given to whom: `context` is a prompt, or a context for one."""
 
 
 class Taint(WriteEffect, frozen=True, kw_only=True, tag="taint"):
@@ -251,9 +251,9 @@ def _nodes_of_run(rows: Reader, tenant: str, run: str) -> Iterator[Node]:
 
 
 def serving_events(rows: Reader, tenant: str, nodes: Iterable[Node], start: int = 1) -> list[Served]:
-    """Return the recalls and contexts that gave someone one of these, from a position of the ledger on."""
+    """Return the recalls and prompts that gave someone one of these, from a position of the ledger on."""
     ids: set[str] = set()
-    times: dict[str, list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    times: dict[str, list[_Span]] = defaultdict(list)
     for node in nodes:
         ref = as_ref(node.ref, tenant=tenant)
         if ref.kind == "fact" and ref.scope is not None:
@@ -268,7 +268,12 @@ def serving_events(rows: Reader, tenant: str, nodes: Iterable[Node], start: int 
         if event.effect not in SERVING or event.decision not in ("allow", "approved"):
             continue
         given = map(_as_ref_text, (*event.detail.get("results", ()), *event.detail.get("lines", ())))
-        refs = [one for one in dict.fromkeys(given) if one in ids or _was_so(times.get(one, ()), event.at)]
+        versions = event.detail.get("versions", {})
+        refs = [
+            one
+            for one in dict.fromkeys(given)
+            if one in ids or any(span.covers(event.at, versions.get(one)) for span in times.get(one, ()))
+        ]
         if refs:
             found.append(as_served(event, refs))
     return found
@@ -283,6 +288,7 @@ def as_served(event: Event, refs: Iterable[str] = ()) -> Served:
         effect=event.effect,
         scope=event.scope,
         refs=tuple(refs),
+        to=event.detail.get("to", ""),
     )
 
 
@@ -291,31 +297,43 @@ def _as_ref_text(result: str) -> str:
     return result if result.partition(":")[0] in ("fact", "line", "message", "entry") else f"entry:{result}"
 
 
-def _was_so(times: Iterable[tuple[datetime, datetime | None]], at: datetime) -> bool:
-    return any(begin <= at and (end is None or at < end) for begin, end in times)
+class _Span(NamedTuple):
+    """The versions of a fact from one up to, and without, another; and when they were current."""
+
+    first: int
+    begin: datetime
+    last: int | None = None
+    end: datetime | None = None
+
+    def covers(self, at: datetime, version: int | None) -> bool:
+        """Return whether one of them was shown: the one that an event names, or else what was current then."""
+        if version is not None:
+            return self.first <= version and (self.last is None or version < self.last)
+        return self.begin <= at and (self.end is None or at < self.end)
 
 
-def _times(rows: Reader, ref: Ref, version: int) -> Iterator[tuple[datetime, datetime | None]]:
+def _times(rows: Reader, ref: Ref, version: int) -> Iterator[_Span]:
     """Yield when a fact had a version."""
     if ref.scope is not None:
         found = list(rows.revisions(RevisionQuery(ref.scope, ref.name, after=version - 1, limit=2)))
         if found and found[0].version == version:
-            yield found[0].at, found[1].at if len(found) > 1 else None
+            end = found[1].at if len(found) > 1 else None
+            yield _Span(version, found[0].at, version + 1, end)
 
 
-def _line_times(rows: Reader, ref: Ref) -> Iterator[tuple[datetime, datetime | None]]:
+def _line_times(rows: Reader, ref: Ref) -> Iterator[_Span]:
     """Yield when a block had a line."""
     block, _, digest = ref.name.partition(":")
     if ref.scope is None:
         return
-    begin: datetime | None = None
+    begin: Revision | None = None
     for one in rows.revisions(RevisionQuery(ref.scope, f"blocks.{block}")):
         text = one.value if one.change == "set" and isinstance(one.value, str) else ""
         has_it = any(line_digest(line) == digest for _, line in lines_of(text))
         if has_it and begin is None:
-            begin = one.at
+            begin = one
         elif not has_it and begin is not None:
-            yield begin, one.at
+            yield _Span(begin.version, begin.at, one.version, one.at)
             begin = None
     if begin is not None:
-        yield begin, None
+        yield _Span(begin.version, begin.at)

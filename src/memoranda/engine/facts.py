@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 
 from memoranda.engine.blocks import end_removed_statements, ensure_block
-from memoranda.engine.derivation import call_for_sources, fact_ref, link
+from memoranda.engine.derivation import call_for_sources, editing, fact_ref, link
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
-from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
+from memoranda.errors import Conflict, Held, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, moment_after, to_micros
 from memoranda.model.effect import Demand, ReadEffect, Side, WriteEffect
 from memoranda.model.event import Note
@@ -25,7 +25,7 @@ from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block, is_internal, may_have_internals
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.trust import Origin, is_at_least
+from memoranda.model.trust import Origin, OriginKind, is_at_least, lowest
 from memoranda.model.value import canonical, decode, encode_checked, hash_content
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
@@ -67,8 +67,6 @@ class GetFacts(ReadEffect, frozen=True, kw_only=True, tag="get_facts"):
     """Read several facts of one tenant at one moment."""
 
     gets: tuple[GetFact, ...]
-    told: bool = False
-    """Whether they are for a prompt: then the ledger says which there were."""
 
     def demands(self) -> Iterator[Demand]:
         """Yield what each read needs."""
@@ -81,11 +79,7 @@ def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact |
     """Return several facts at one moment, in the order asked for."""
     for get in effect.gets:
         ensure_same_tenant(get.scope, effect.scope)
-    found = [get_fact(rows, get, call).value for get in effect.gets]
-    refs = [fact_ref(fact.scope, fact.key) for fact in found if fact is not None] if effect.told else ()
-    if not refs:
-        return Outcome(found)
-    return Outcome(found, (Note(effect="context", scope=effect.scope.path, detail={"results": list(refs)}),))
+    return Outcome([get_fact(rows, get, call).value for get in effect.gets])
 
 
 class ListFacts(ReadEffect, frozen=True, kw_only=True, tag="list_facts"):
@@ -247,8 +241,14 @@ class SetFact(WriteEffect, frozen=True, kw_only=True, tag="set_fact"):
     """The refs of what it was made of: it is trusted no more than they are."""
     requires_confirmation: bool = False
     """Whether it waits until someone else confirms it."""
+    kind: OriginKind | None = None
+    """What kind of origin it is from, if the caller only passes it on."""
     echo: bool = True
     """Whether the fact that comes back has its value; leaving it out saves decoding what the caller wrote."""
+
+    def kind_passed_on(self, *, is_owner: bool) -> OriginKind | None:
+        """Return what kind of origin the value is from, if it is only passed on."""
+        return self.kind
 
     def weight(self) -> tuple[int, int]:
         """Return one write and the bytes of its value."""
@@ -268,6 +268,12 @@ class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
     stamp: int | None = None
     source: str | None = None
     idempotency_key: str | None = None
+    kind: OriginKind | None = None
+    """What kind of origin decided it, if the caller only passes it on."""
+
+    def kind_passed_on(self, *, is_owner: bool) -> OriginKind | None:
+        """Return what kind of origin decided it, if it is only passed on."""
+        return self.kind
 
     def sides(self) -> Iterator[Side]:
         """Yield what it would delete."""
@@ -275,7 +281,11 @@ class DeleteFact(WriteEffect, frozen=True, kw_only=True, tag="delete_fact"):
 
 
 class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
-    """Several sets and deletes in one tenant, all or nothing."""
+    """Several sets and deletes in one tenant, all or nothing.
+
+    Those that only pass on what another origin says may be held or left out one by one: what a tool says must not keep
+    a program from saving what it did.
+    """
 
     writes: tuple[SetFact | DeleteFact, ...]
     idempotency_key: str | None = None
@@ -284,6 +294,23 @@ class WriteFacts(WriteEffect, frozen=True, kw_only=True, tag="write_facts"):
         """Yield what each write needs."""
         for write in self.writes:
             yield from write.demands()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The writes, if one of them passes something on."""
+        return ("writes",) if any([write.kind is not None for write in self.writes]) else ()
+
+    def is_separate(self, item: SetFact | DeleteFact) -> bool:
+        """Return whether a write passes something on."""
+        return item.kind is not None
+
+    def keys_of(self, item: SetFact | DeleteFact) -> Iterator[str]:
+        """Yield the key of a write."""
+        yield item.key
+
+    def passes_on(self, *, is_owner: bool) -> bool:
+        """Return whether one of the writes passes something on."""
+        return bool(self.parts)
 
     def weight(self) -> tuple[int, int]:
         """Return the number of writes and the bytes of their values."""
@@ -386,6 +413,8 @@ def request_part(rows: Transaction, write: SetFact | DeleteFact) -> list[Any]:
             about.append({"derived_from": list(write.derived_from)})
         if write.requires_confirmation:
             about.append({"requires_confirmation": True})
+    if write.kind is not None:
+        about.append({"kind": write.kind})
     return about
 
 
@@ -414,13 +443,31 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     erasure: a caller with an old version can only lose the race, never win it by accident.
     """
     ensure_open(rows, effect.scope)
+    call = passing_on(effect, call)
     return contest_facts(rows, effect, (effect,), call) or _set_in_open(rows, effect, call)
+
+
+def passing_on(write: SetFact | DeleteFact, call: Call) -> Call:
+    """Return the call as it may make a write that passes on what another origin says: that is trusted no more.
+
+    What is trusted less than a program replaces nothing that is trusted more; see `Memory.passing_on`.
+    """
+    if write.kind is None:
+        return call
+    origin = call.origin.from_kind(write.kind)
+    if origin is call.origin:
+        return call
+    if call.decision == "approved" or is_at_least(origin.trust, "medium"):
+        return msgspec.structs.replace(call, origin=origin)
+    return msgspec.structs.replace(call, origin=origin, authority=lowest(call.authority, origin.trust))
 
 
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     scope, key = effect.scope, effect.key
     call, sources = call_for_sources(rows, scope.tenant, effect.derived_from, call)
-    payload = bytes(effect.payload) if effect.record is None else _record_payload(rows, effect, effect.record, call)
+    payload = bytes(effect.payload)
+    if effect.record is not None:
+        call, payload = _merge_into_record(rows, effect, effect.record, call)
     is_of_block = is_block(scope, key)
     if is_of_block:
         ensure_block(scope, key, payload)
@@ -449,10 +496,11 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
 
-def _record_payload(rows: Reader, effect: SetFact, record: str, call: Call) -> bytes:
-    """Return the new value of a record, merged into the current one where its definition says so.
+def _merge_into_record(rows: Reader, effect: SetFact, record: str, call: Call) -> tuple[Call, bytes]:
+    """Return the new value of a record, merged into the current one where its definition says so, and who wrote it.
 
-    The current value is read inside the transaction, so concurrent merges do not lose each other's fields.
+    The current value is read inside the transaction, so concurrent merges do not lose each other's fields. A merged
+    record is trusted no more than what stays in it.
     """
     definition = call.schemas.definition(rows, effect.scope, effect.key)
     if definition is None or definition.id != record:
@@ -464,8 +512,9 @@ def _record_payload(rows: Reader, effect: SetFact, record: str, call: Call) -> b
         )
     current = rows.fact(effect.scope, effect.key) if definition.mode == "merge" else None
     if current is None or not current.active_at(call.now):
-        return bytes(effect.payload)
-    return encode_checked(_merge(current.value, decode(bytes(effect.payload))), call.limits)
+        return call, bytes(effect.payload)
+    merged = encode_checked(_merge(current.value, decode(bytes(effect.payload))), call.limits)
+    return editing(call, current), merged
 
 
 def _merge(old: Any, new: Any) -> Any:
@@ -494,6 +543,7 @@ def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
 def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
     """Delete a fact and return whether there was one; its history stays until it is erased."""
     ensure_open(rows, effect.scope)
+    call = passing_on(effect, call)
     return contest_facts(rows, effect, (effect,), call) or _delete_in_open(rows, effect, call)
 
 
@@ -532,6 +582,8 @@ def contest_facts(
         return None
     current: dict[tuple[str, str], Fact] = {}
     for write in writes:
+        if write.kind is not None and write is not effect:
+            continue  # it is held by itself
         fact = rows.fact(write.scope, write.key, value=False)
         if fact is None or not fact.active_at(call.now) or (write.scope.path, write.key) in current:
             continue
@@ -543,13 +595,16 @@ def contest_facts(
 
 
 @verb(WriteFacts, find_replay=find_replay, keep_replay=keep_replay)
-def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool]]:
-    """Do several writes in order; the transaction commits all of them or none."""
+def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool | Held]]:
+    """Do several writes in order; the transaction commits all of them or none.
+
+    One that passes something on and would replace what is trusted more is held by itself: its result is the error.
+    """
     ensure_batch_fits(len(effect.writes), call.limits)
     contested = contest_facts(rows, effect, effect.writes, call)
     if contested is not None:
         return contested
-    values: list[Fact | bool] = []
+    values: list[Fact | bool | Held] = []
     notes: list[Note] = []
     known_open: set[str] = set()
     for write in effect.writes:
@@ -558,7 +613,15 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
             # Once is enough: nothing in a batch ends a scope.
             ensure_open(rows, write.scope)
             known_open.add(write.scope.path)
-        done = _set_in_open(rows, write, call) if isinstance(write, SetFact) else _delete_in_open(rows, write, call)
+        by = call
+        if write.kind is not None:
+            by = passing_on(write, call)
+            held = contest_facts(rows, write, (write,), by)
+            if held is not None:
+                values.append(held.value)
+                notes.extend(held.notes)
+                continue
+        done = _set_in_open(rows, write, by) if isinstance(write, SetFact) else _delete_in_open(rows, write, by)
         values.append(done.value)
         notes.extend(done.notes)
     return Outcome(values, tuple(notes))

@@ -134,7 +134,10 @@ class Learn(WriteEffect, frozen=True, kw_only=True, tag="learn"):
     """The job that learns, as it is afterwards; the verb adds to its result what changed."""
     unread: Unread | None = None
 
-    parts: ClassVar[tuple[str, ...]] = ("turns", "statements")
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The messages, and the statements in them."""
+        return "turns", "statements"
 
     def passes_on(self, *, is_owner: bool) -> bool:
         """Return whether a tool said something in it."""

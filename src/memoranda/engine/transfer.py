@@ -154,7 +154,11 @@ class Import(WriteEffect, frozen=True, kw_only=True, tag="import"):
     entries: tuple[ImportedEntry, ...] = ()
     refused: tuple[ImportRefusal, ...] = ()
     """Lines that were refused before it began."""
-    parts: ClassVar[tuple[str, ...]] = ("definitions", "sessions", "facts", "entries")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The lines, by what they are."""
+        return "definitions", "sessions", "facts", "entries"
 
     def kind_passed_on(self, *, is_owner: bool) -> OriginKind | None:
         """Return that it is from a file; the owner restores what was exported, and answers for it."""

@@ -9,7 +9,7 @@ Of several policies and rules, deny beats approve, approve beats allow, and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -326,6 +326,20 @@ class Gate:
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes with every write, and means nothing else."""
         return self._store.mark(tenant)
+
+    def record_prompt(self, scope: Scope, refs: Mapping[str, int], to: str, caller: Caller) -> None:
+        """Note in the ledger, within 50 ms, what a prompt showed of memory; see `Memory.record_prompt`."""
+        detail: dict[str, Any] = {"results": list(refs)}
+        versions = {ref: version for ref, version in refs.items() if version}
+        if versions:
+            detail["versions"] = versions
+        if to:
+            detail["to"] = to
+        call = self._call(caller, scope.tenant)
+        signature = Signature(
+            tenant=scope.tenant, at=call.now, actor=caller.actor, door=caller.door, decision=call.decision
+        )
+        self._deferred.add(Note(effect="context", scope=scope.path, detail=detail), signature)
 
     def settle(self) -> None:
         """Write every deferred event to the ledger."""

@@ -272,8 +272,12 @@ def _examine_parts(effect: Effect, shell: Effect, whole: _Fate, origin: Origin, 
     for field in effect.parts:
         kept[field] = []
         for item in getattr(effect, field):
-            fate = _Fate(book.policy, effect.capability)
             place, own = _place(item, effect.scope), _origin(item, origin)
+            if not effect.is_separate(item):
+                kept[field].append(whole.examine(item, place, own))
+                whole.protect(((place, key) for key in effect.keys_of(item)), own)
+                continue
+            fate = _Fate(book.policy, effect.capability)
             try:
                 new = fate.examine(item, place, own)
                 fate.protect(((place, key) for key in effect.keys_of(item)), own)

@@ -12,7 +12,7 @@ from typing import Any, cast
 from memoranda.errors import LimitExceeded
 from memoranda.lang.expression.compiler import CORE, Compilation, Layer, compile_node
 from memoranda.lang.expression.dialect import Closure, Dialect, ExpressionRun, Names, Resolve, exceeded
-from memoranda.lang.expression.nodes import Constant, Node
+from memoranda.lang.expression.nodes import Constant, Node, Path, paths_read
 
 THIS, INDEX, KEY, FIRST, LAST = "this", "@index", "@key", "@first", "@last"
 LOOP_NAMES = (THIS, INDEX, KEY, FIRST, LAST)
@@ -46,13 +46,21 @@ class Loop(Node, frozen=True):
 class CompiledTemplate:
     """A compiled template, which can be rendered many times and from any thread."""
 
-    __slots__ = ("closure", "node")
+    __slots__ = ("_paths", "closure", "node")
 
     def __init__(self, node: Template, dialect: Dialect, *, resolve: Resolve | None = None) -> None:
         """Compile a template once; see `compile_node`."""
         self.node = node
+        self._paths: tuple[Path, ...] | None = None
         self.closure = compile_node(node, dialect, resolve=resolve)
         """Renders the text, for callers with an `ExpressionRun` of their own."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths that it mentions."""
+        if self._paths is None:
+            self._paths = tuple(dict.fromkeys(path for path, _ in paths_read(self.node)))
+        return self._paths
 
     @property
     def is_constant(self) -> bool:

@@ -33,6 +33,7 @@ from memoranda.model.text import quote
 from memoranda.runs import program
 from memoranda.runs.outcome import CallResult, Outcome, Unrecorded, Waiting
 from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram, distinct
+from memoranda.runs.provenance import Provenance
 from memoranda.runs.steps import Recording, WatchedModel, watch_memory
 from memoranda.runs.storage import Journal, JournalEntry, StoredRun
 
@@ -207,7 +208,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
 
     # calls between machines
 
-    def run_for(self, inputs: dict[str, Any], by: Execution) -> CallResult:
+    def run_for(self, inputs: dict[str, Any], by: Execution, provenance: Provenance) -> CallResult:
         """Run for another machine: under its own permissions, within the budget of the caller."""
         self._check_needs(by.mode)
         accepted = self.plan.accepts.accept(self._copy("input", inputs), run=self._drawing())
@@ -218,6 +219,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
             budget=spending.budget,
             chosen=Chosen.of(self.behaviour),
             before=spending.since(),
+            provenance=provenance,
         )
         assert by.resources is not None, "a replay calls no machine"
         # On the memory of the caller, so that it has no more rights than that.
@@ -278,7 +280,8 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
         def keep(outcome: Outcome) -> StoredRun:
             if outcome.waiting is not None and outcome.waiting.kind == "approval":
                 outcome = msgspec.structs.replace(outcome, waiting=self._request_approval(run, outcome.waiting))
-            used = msgspec.structs.replace(run.begun, used=spending.since(before))
+            made_of = execution.output_made_of
+            used = msgspec.structs.replace(run.begun, used=spending.since(before), output_made_of=made_of)
             return self._close(run._replace(begun=used), outcome, journal.entries, steps=spending.steps)
 
         return Run(self, execute(execution, keep), steps=execution.steps)

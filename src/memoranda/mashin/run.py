@@ -13,6 +13,7 @@ from memoranda.mashin.runtime.execution import Begun, Execution, Resources, Spen
 from memoranda.mashin.runtime.flow import execute
 from memoranda.model.event import Decision, RunStatus, RunSummary
 from memoranda.runs.outcome import Failure, Outcome, Waiting
+from memoranda.runs.provenance import Provenance, Provenances
 from memoranda.runs.recorder import Recorder
 from memoranda.runs.run import RunHandle
 from memoranda.runs.storage import Journal, JournalEntry, StoredRun, run_scope
@@ -44,6 +45,10 @@ class Run(RunHandle["Machine"]):
     def used(self) -> dict[str, int]:
         """What it has used of its budget, by name, the machines it called included."""
         return Begun.read(self._stored.begun).used
+
+    @property
+    def _provenance(self) -> Provenance:
+        return Begun.read(self._stored.begun).output_made_of
 
     @property
     def steps(self) -> dict[str, Any]:
@@ -223,6 +228,7 @@ def make_execution(
         resources=resources,
         assumed=assumed or {},
         waited=waiting,
+        made_of=Provenances({("input",): begun.provenance} if begun.provenance else {}),
     )
 
 

@@ -37,6 +37,8 @@ class ContextItem(Result, frozen=True, kw_only=True):
     corroboration: int = 1
     """How many independent origins say the same."""
     origin: Origin = Origin()
+    version: int = 0
+    """That of a core block or a record; 0 of anything else."""
     tokens: int = 0
 
     @property
@@ -64,6 +66,11 @@ class Context(Result, frozen=True, kw_only=True):
     tokens: int = 0
     """How many tokens the text takes, as they were counted; never more than the budget."""
     budget: int | None = None
+
+    @property
+    def refs(self) -> dict[str, int]:
+        """The refs of what is in it, with the versions that are known."""
+        return {item.ref: item.version for item in self.items}
 
     def __str__(self) -> str:
         """Return the text."""

@@ -66,8 +66,10 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
         """Return the effect with this source, unless it names one or has no source."""
         return self if getattr(self, "source", source) is not None else msgspec.structs.replace(self, source=source)
 
-    parts: ClassVar[tuple[str, ...]] = ()
-    """Its fields with items that the guard can hold or leave out one by one; any other effect is held as a whole."""
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its fields with items that the guard can hold or leave out one by one; without any it is held as a whole."""
+        return ()
 
     def kind_passed_on(self, *, is_owner: bool) -> OriginKind | None:
         """Return what kind of origin its contents are from, if its caller only passes them on."""
@@ -76,6 +78,10 @@ class Effect(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="eff
     def passes_on(self, *, is_owner: bool) -> bool:
         """Return whether something in it is from another origin than its caller."""
         return self.kind_passed_on(is_owner=is_owner) is not None
+
+    def is_separate(self, item: Any) -> bool:
+        """Return whether one of its parts can be held or left out by itself."""
+        return True
 
     def keys_of(self, item: Any) -> Iterator[str]:
         """Yield the keys that one of its parts would write."""

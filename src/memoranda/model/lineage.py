@@ -49,9 +49,9 @@ class Validated(Result, frozen=True, kw_only=True):
 
 
 class Served(Result, frozen=True, kw_only=True):
-    """A recall, or a context for a prompt, that gave someone tainted memory."""
+    """A recall, or a prompt, that gave someone tainted memory."""
 
-    _columns: ClassVar[tuple[str, ...]] = ("position", "at", "actor", "effect", "scope", "refs")
+    _columns: ClassVar[tuple[str, ...]] = ("position", "at", "actor", "effect", "to", "refs")
     position: int
     """That of its event in the ledger."""
     at: datetime
@@ -60,6 +60,8 @@ class Served(Result, frozen=True, kw_only=True):
     scope: str
     refs: tuple[str, ...]
     """The tainted memory that it served."""
+    to: str = ""
+    """The run, session or conversation whose model was given it: `run:…`, `session:…`, `conversation:…`."""
 
 
 class Tainted(msgspec.Struct, frozen=True, kw_only=True):

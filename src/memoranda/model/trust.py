@@ -125,6 +125,29 @@ def lower_kind(own: OriginKind, kind: OriginKind) -> OriginKind:
     return own if _LOWERED.index(own) >= _LOWERED.index(kind) else kind
 
 
+def kind_to_pass_on(origin: Origin) -> OriginKind | None:
+    """Return as what a program passes on something of this origin; None if it may say it in its own name.
+
+    >>> kind_to_pass_on(Origin()), kind_to_pass_on(Origin(kind="tool_external", trust="low"))
+    (None, 'tool_external')
+    """
+    if is_at_least(origin.trust, "medium"):
+        return origin.kind if origin.kind == "tool_internal" else None
+    if TRUST_OF[origin.kind] == origin.trust:
+        return origin.kind
+    return "tool_external" if origin.trust == "low" else "unknown"
+
+
+def lowest_kind(*kinds: OriginKind | None) -> OriginKind | None:
+    """Return the lowest of some kinds that are passed on; None if all of them are the program's own.
+
+    >>> lowest_kind(None, "tool_internal", "tool_external"), lowest_kind(None, None)
+    ('tool_external', None)
+    """
+    given = [kind for kind in kinds if kind is not None]
+    return _LOWERED[max(map(_LOWERED.index, given))] if given else None
+
+
 def kind_of_actor(actor: str) -> OriginKind:
     """Return what kind of origin an actor is, by the first part of its name.
 

@@ -15,6 +15,7 @@ from memoranda.model.event import RunStatus
 from memoranda.model.limits import Limits
 from memoranda.model.text import storable_text
 from memoranda.model.value import encode_checked
+from memoranda.runs.provenance import OWN, Provenance
 
 if TYPE_CHECKING:
     from memoranda.runs.recorder import Recorder
@@ -124,6 +125,8 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     messages: tuple[str, ...] = ()
     """The messages that it sent meanwhile."""
+    provenance: Provenance = OWN
+    """Where its output comes from."""
 
 
 def execute(

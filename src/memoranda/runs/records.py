@@ -22,7 +22,7 @@ import msgspec
 from memoranda.agent.conversation import ToolFailed
 from memoranda.agent.models import ToolSpec
 from memoranda.api.blocks import update_effect
-from memoranda.api.context import in_words, one_line, record_lines, remembered_text
+from memoranda.api.context import in_words, one_line, record_lines, remembered_context, told_text
 from memoranda.api.memory import Memory
 from memoranda.engine.dialects import map_parts
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
@@ -47,7 +47,9 @@ from memoranda.model.names import is_block
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind
 from memoranda.model.value import decode, encode, encode_checked
+from memoranda.runs.provenance import Provenance, provenance_of_context, provenance_of_fact, together
 
 _Read: TypeAlias = tuple[list[Fact], tuple[SchemaViolation, ...]]
 """Valid records, and why others were left out."""
@@ -107,6 +109,8 @@ class WorkingMemory:
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
+        self._made_of: dict[str, Provenance] = {}
+        self._kind: Callable[[], OriginKind | None] = lambda: None
         self._block_names = {block.place(home): name for name, block in blocks.items()}
         self.blocks = blocks
         """The blocks that the workflow binds, by name."""
@@ -123,23 +127,34 @@ class WorkingMemory:
         """
         return self._values
 
-    def branch(self, guard: Guard = nullcontext) -> WorkingMemory:
+    def branch(self, guard: Guard = nullcontext, kind: Callable[[], OriginKind | None] = lambda: None) -> WorkingMemory:
         """Return a view for one of several concurrent branches: it shows the present values, and its own writes.
 
-        Its writes are stored at once and shown here too, inside `guard`, which may refuse them by raising.
+        Its writes are stored at once and shown here too, inside `guard`, which may refuse them by raising. `kind` says
+        as what kind of origin they are passed on; None makes them the program's own.
         """
         view = WorkingMemory(
             self._memory, self._home, self.definitions, self._places, self.blocks, self._read, self._thread
         )
         with self._lock:
-            view._values, view._versions = self._values, dict(self._versions)
+            view._values, view._versions, view._made_of = self._values, dict(self._versions), self._made_of
+        view._kind = kind
         view._around, view._guard, view.skipped = self, guard, self.skipped
         return view
 
-    def remembered(self, query: str) -> str:
-        """Return what else is remembered of the owner that answers a query, as text for a prompt; may be empty."""
+    def provenance_of(self, names: Iterable[str] | None = None) -> Provenance:
+        """Return where the records of these slugs and the blocks of these names come from; of all without names."""
+        known = self._made_of
+        return together(known.values() if names is None else (known[name] for name in names if name in known))
+
+    def remembered(self, query: str) -> tuple[str, Provenance]:
+        """Return what else is remembered of the owner that answers a query, as text for a prompt, and its provenance.
+
+        The text may be empty.
+        """
         bound = any(one.block == "core" and one.agent is None for one in self.blocks.values())
-        return remembered_text(self._memory, self._home, query, core=not bound, conversation=self._thread)
+        context = remembered_context(self._memory, self._home, query, core=not bound, conversation=self._thread)
+        return told_text(context), provenance_of_context(context)
 
     def reload(self) -> None:
         """Read what others have written since."""
@@ -188,7 +203,8 @@ class WorkingMemory:
         writes = tuple(self._effect(slug, value, versions) for slug, value in updates.items())
         places = {write.key: write.scope for write in writes}
         try:
-            written: list[Fact] = self._memory.perform(WriteFacts(scope=self._home, writes=writes))
+            memory = self._memory.passing_on(self._kind())
+            written: list[Fact] = memory.perform(WriteFacts(scope=self._home, writes=writes))
         except SchemaViolation as error:
             raise self._discreet(error, places) from None
         shown = self._readable(written, writes)
@@ -271,6 +287,7 @@ class WorkingMemory:
             newer = [fact for fact in facts if fact.version > self._versions.get(self._name(fact), 0)]
             self._versions.update({self._name(fact): fact.version for fact in newer})
             self._values = {**self._values, **{self._name(fact): fact.value for fact in newer}}
+            self._made_of = {**self._made_of, **{self._name(fact): provenance_of_fact(fact) for fact in newer}}
         if self._around is not None:
             self._around._refresh(newer)
 

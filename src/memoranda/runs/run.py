@@ -13,6 +13,7 @@ from memoranda.model.text import quote
 from memoranda.model.value import decode, encode_checked
 from memoranda.runs.outcome import CallResult, Failure, Waiting
 from memoranda.runs.program import RecordedProgram, describe_program
+from memoranda.runs.provenance import OWN, Provenance
 from memoranda.runs.storage import EntryKind, JournalEntry, StoredRun, read_run
 
 ProgramT = TypeVar("ProgramT", bound=RecordedProgram[Any, Any, Any])
@@ -106,7 +107,13 @@ class RunHandle(ABC, Generic[ProgramT]):
             output=self.output,
             message=self.error.message if self.error else "",
             messages=tuple(self.messages),
+            provenance=self._provenance,
         )
+
+    @property
+    def _provenance(self) -> Provenance:
+        """Where the output comes from."""
+        return OWN
 
     # resume and cancel
 

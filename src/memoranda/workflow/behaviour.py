@@ -40,6 +40,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """How long the input and the results of a run are kept after its end; its events stay in the ledger."""
     bounds: Bounds = DEFAULT_BOUNDS
     """The limits of one expression."""
+    trusted_tools: tuple[str, ...] = ()
+    """Names of actions, or of tasks, whose outputs are the workflow's own word: what it stores of others is trusted as
+    `tool_external` if they ask something over HTTP or MCP, and as `tool_internal` if they are Python functions."""
     recording: Recording = NO_RECORDING
     """What is recorded of each step, for looking into a run; nothing by default."""
     sleep: Callable[[float], None] = time.sleep

@@ -77,7 +77,7 @@ _Part: TypeAlias = "Callable[[Variables, ExpressionRun, Bounds], Any]"
 class Template:
     """A compiled value that can be computed any number of times, from any thread."""
 
-    __slots__ = ("_part", "_program", "computed", "written")
+    __slots__ = ("_part", "_program", "computed", "paths", "written")
 
     def __init__(self, value: Value, program: Callable[[Expression], Program | None] | None = None) -> None:
         """Compile a value; `program` may supply programs of expressions that are compiled already."""
@@ -85,7 +85,10 @@ class Template:
         self.computed = _is_computed(value)
         """Whether it contains an expression; otherwise it is the same in every run."""
         self._program = program or _program
-        self._part = _compile_value(value, self._program)
+        paths: list[tuple[str, ...]] = []
+        self._part = _compile_value(value, self._program, paths)
+        self.paths = tuple(dict.fromkeys(paths))
+        """The variables that it mentions, with the fields of each as far as they are written out."""
 
     @property
     def fixed(self) -> Any:
@@ -132,19 +135,24 @@ def _program(expression: Expression) -> Program:
     return compile(expression.text)
 
 
-def _compile_value(value: Value, program: Callable[[Expression], Program | None]) -> _Part:
+def _compile_value(
+    value: Value, program: Callable[[Expression], Program | None], paths: list[tuple[str, ...]]
+) -> _Part:
+    """Compile a value, and add the paths that it mentions."""
     if isinstance(value, Scalar):
         written = value.value
         return lambda variables, run, bounds: written
     if isinstance(value, Expression):
         # A document with faults is never run, so a missing program does not matter.
-        return _expression_part(value, program(value) or _program(value))
+        compiled = program(value) or _program(value)
+        paths += [one.path for one in compiled.reads if one.kind == "variable"]
+        return _expression_part(value, compiled)
     if isinstance(value, Items):
-        items = [_compile_value(item, program) for item in value.items]
+        items = [_compile_value(item, program, paths) for item in value.items]
         return lambda variables, run, bounds: [
             made for item in items if (made := item(variables, run, bounds)) is not UNDEFINED
         ]
-    fields = [(entry.key.text, _compile_value(entry.value, program)) for entry in value.entries]
+    fields = [(entry.key.text, _compile_value(entry.value, program, paths)) for entry in value.entries]
     return lambda variables, run, bounds: {
         key: made for key, field in fields if (made := field(variables, run, bounds)) is not UNDEFINED
     }

@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from memoranda.agent.connection import connect
 from memoranda.api.memory import Memory
 from memoranda.lang.diagnostics import Diagnostic
 from memoranda.lang.document import read_text
 from memoranda.lang.egress import egress_policy
 from memoranda.runs.program import find_run, load_program
-from memoranda.workflow.actions.base import actions_of
+from memoranda.workflow.actions.base import Action, actions_of
 from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from memoranda.workflow.compiler import Kit, look
 from memoranda.workflow.document import Document
@@ -70,13 +72,18 @@ def _kit(
 ) -> Kit:
     return Kit(
         actions=actions_of(actions),
-        servers={name: tuple(actions_of(given).values()) for name, given in (servers or {}).items()},
+        servers={name: _served(given) for name, given in (servers or {}).items()},
         model=None if model is None else connect(model),
         credentials=credentials or {},
         behaviour=behaviour,
         egress=egress_policy(egress),
         kept_text=kept_text,
     )
+
+
+def _served(given: Iterable[Any]) -> tuple[Action, ...]:
+    """Return the tools of a server, which other people run."""
+    return tuple(msgspec.structs.replace(one, origin="tool_external") for one in actions_of(given).values())
 
 
 def find(

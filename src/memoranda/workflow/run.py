@@ -12,11 +12,12 @@ from memoranda.model.event import OVER
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
 from memoranda.runs.outcome import Waiting
+from memoranda.runs.provenance import OWN, Provenance, Provenances
 from memoranda.runs.run import RunHandle
 from memoranda.runs.storage import JournalEntry, StoredRun
 from memoranda.workflow.actions.builtin import REPLY
 from memoranda.workflow.keywords import RESERVED_CONTEXT
-from memoranda.workflow.runtime.state import Execution, Strand
+from memoranda.workflow.runtime.state import OUTPUT, Execution, Strand
 
 if TYPE_CHECKING:
     from memoranda.workflow.workflow import Workflow
@@ -30,6 +31,8 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: str | None = None
     depth: int = 1
     """The depth of workflow calls, including this one."""
+    provenance: Provenance = OWN
+    """Where the input comes from, as far as a workflow that called it knows."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +43,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: tuple[str, ...] = ()
     steps: int = 0
     position: tuple[Any, ...] = ()
+    provenances: tuple[Any, ...] = ()
+    """Those of what is not the workflow's own, as JSON."""
 
 
 def state_of(execution: Execution, strand: Strand, position: tuple[Any, ...]) -> State:
@@ -50,6 +55,7 @@ def state_of(execution: Execution, strand: Strand, position: tuple[Any, ...]) ->
         messages=tuple(execution.messages),
         steps=execution.steps,
         position=position,
+        provenances=tuple(strand.provenances.dump()),
     )
 
 
@@ -121,6 +127,10 @@ class Run(RunHandle["Workflow"]):
         if self._records is None:
             self._records = self._program.records_of(self.id, self._begun)
         return {**self._state.context, RESERVED_CONTEXT: decode(encode(self._records))}
+
+    @property
+    def _provenance(self) -> Provenance:
+        return Provenances.load(self._state.provenances).of([OUTPUT])
 
     @property
     def messages(self) -> list[str]:

@@ -24,6 +24,7 @@ from memoranda.model.limits import check_count, larger_limit
 from memoranda.model.names import THREAD_MESSAGES, THREAD_RECORD, check_key, require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.model.trust import OriginKind
 from memoranda.model.value import encode, encode_checked
 from memoranda.workflow.actions.base import Message
 
@@ -116,9 +117,19 @@ def close_thread(memory: Memory, thread: Thread) -> Thread:
 
 
 def add_message(
-    memory: Memory, thread: Thread, text: str, *, sender: str, by_owner: bool, workflow: str | None = None
+    memory: Memory,
+    thread: Thread,
+    text: str,
+    *,
+    sender: str,
+    by_owner: bool,
+    workflow: str | None = None,
+    kind: OriginKind | None = None,
 ) -> Message:
-    """Add a message to an open thread, and return it; `workflow` is the one that sends or reads it."""
+    """Add a message to an open thread, and return it; `workflow` is the one that sends or reads it.
+
+    `kind` says as what kind of origin the text is passed on, if it is not the sender's own.
+    """
     check_text(text, memory.limits.content_bytes)
     require_label("sender", sender)
     if type(cast(object, by_owner)) is not bool:
@@ -140,7 +151,7 @@ def add_message(
         # Two writers conflict on the thread's own record: the slower one retries with the next number.
         writes = (
             _write_thread(scope, longer, expect=version),
-            SetFact(scope=scope, key=_message_key(number), payload=payload, expect=0),
+            SetFact(scope=scope, key=_message_key(number), payload=payload, expect=0, kind=kind),
         )
         memory.perform(WriteFacts(scope=scope, writes=writes))
         return message
@@ -150,6 +161,11 @@ def add_message(
 
 def messages(memory: Memory, thread: Thread, limit: int) -> list[Message]:
     """Return the newest messages of a thread, oldest first."""
+    return [msgspec.convert(fact.value, Message) for fact in read_messages(memory, thread, limit)]
+
+
+def read_messages(memory: Memory, thread: Thread, limit: int) -> list[Fact]:
+    """Return the newest messages of a thread as they are stored, oldest first."""
     if cast(object, limit) is None:
         raise UsageError("None is not a limit", hint=f"Pass a whole number from 1 to {MOST_MESSAGES}")
     check_count("limit", limit, least=1)
@@ -165,7 +181,7 @@ def messages(memory: Memory, thread: Thread, limit: int) -> list[Message]:
     before = _message_key(max(thread.count - limit, 0))
     # Without a limit: messages may have been added since the thread was read.
     found: list[Fact] = memory.perform(ListFacts(scope=scope, prefix=_MESSAGES, after=before, internal=True))
-    return [msgspec.convert(fact.value, Message) for fact in found[-limit:]]
+    return found[-limit:]
 
 
 def _current(memory: Memory, owner: str, channel: str, quiet: timedelta) -> Thread:

@@ -25,6 +25,7 @@ from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs.outcome import CallResult, Outcome, Waiting
 from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram, distinct
+from memoranda.runs.provenance import Provenance, Provenances
 from memoranda.runs.records import OnInvalid, WorkingMemory, load_memory
 from memoranda.runs.steps import Recording, watch_memory
 from memoranda.runs.storage import JournalEntry, StoredRun
@@ -84,7 +85,9 @@ class _Reach:
     def egress(self) -> EgressPolicy:
         return self._kit.egress
 
-    def call(self, name: str, input: Mapping[str, Any], by: Execution, stop: Stop) -> CallResult:
+    def call(
+        self, name: str, input: Mapping[str, Any], by: Execution, stop: Stop, provenance: Provenance
+    ) -> CallResult:
         others = self._workflow.others
         if name not in others:
             known = f"Call one of {', '.join(sorted(others))}"
@@ -93,7 +96,7 @@ class _Reach:
                 hint=did_you_mean(name, others) or (Hint("load", "workflows"), known),
                 value=name,
             )
-        return _outcome_of(others[name].run_called(input, by, stop))
+        return _outcome_of(others[name].run_called(input, by, stop, provenance))
 
     def resume(self, run: str) -> CallResult:
         found = self._workflow.find_called(run)
@@ -218,6 +221,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
         run = self._begin(id, begun, scope=Scope.of(tenant=memory.tenant, user=begun.owner), parent=parent)
         execution = self._execution(run)
         strand = Strand(working, stop=Stop(around))
+        strand.provenances.put(("input",), begun.provenance)
 
         return begin(
             execution,
@@ -233,7 +237,12 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
         begun: Begun = run.begun
         state = state_from(stored.entries)
         execution = self._execution(run, state)
-        strand = Strand(self._load(execution.id, begun), outputs=state.outputs, context=state.context)
+        strand = Strand(
+            self._load(execution.id, begun),
+            outputs=state.outputs,
+            context=state.context,
+            provenances=Provenances.load(state.provenances),
+        )
         delivered = () if entry is None else (entry.value,)
         return resume(
             execution,
@@ -284,7 +293,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
 
     # being called by another workflow
 
-    def run_called(self, input: Mapping[str, Any], by: Execution, stop: Stop) -> Run:
+    def run_called(self, input: Mapping[str, Any], by: Execution, stop: Stop, provenance: Provenance) -> Run:
         """Run for another workflow: for the same owner, in the same thread, with the same permissions."""
         most = self.behaviour.workflows
         if by.depth >= most:
@@ -298,7 +307,13 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
                 actual=by.depth + 1,
             )
         thread = by.thread.id if by.thread is not None else None
-        begun = Begun(input=self._validate_input(input), owner=by.owner, thread=thread, depth=by.depth + 1)
+        begun = Begun(
+            input=self._validate_input(input),
+            owner=by.owner,
+            thread=thread,
+            depth=by.depth + 1,
+            provenance=provenance,
+        )
         return self.on(by.memory)._start(begun, parent=by.id, around=stop)
 
     @property

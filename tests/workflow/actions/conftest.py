@@ -13,6 +13,7 @@ from memoranda.api.memory import Memory
 from memoranda.lang.egress import LOCAL_EGRESS
 from memoranda.model.definition import Definition
 from memoranda.runs.outcome import Paused, Waiting
+from memoranda.runs.provenance import Provenance
 from memoranda.runs.records import WorkingMemory, load_memory
 from memoranda.testing import FakeClock
 from memoranda.workflow.actions.base import Call, Message, carry_out, find_action
@@ -40,6 +41,7 @@ class FakePlace:
         self.memory = memory
         self.clock = clock
         self.thread: str | None = "thread-1"
+        self.told: list[Provenance] = []
         self.input: dict[str, Any] = {"text": "My brakes squeal."}
         self.sent: list[str] = []
         self.context: dict[str, Any] = {}
@@ -70,6 +72,9 @@ class FakePlace:
         if not self.delivered:
             raise Paused(Waiting(kind="event", step="step", event=event))
         return self.delivered.pop(0)
+
+    def tell_model(self, made_of: Provenance) -> None:
+        self.told.append(made_of)
 
     def call_task(self, task: str, arguments: Mapping[str, Any]) -> Any:
         self.tasks.append((task, dict(arguments)))

@@ -22,6 +22,7 @@ from memoranda.lang.expression.nodes import paths_read
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.text import quote
 from memoranda.runs.outcome import details_of
+from memoranda.runs.provenance import OWN, Provenance, provenance_of_matches
 
 
 class ActionCompiler(Protocol):
@@ -61,31 +62,33 @@ def compile_target(to: ActionCompiler, path: str) -> Put:
     """Return a function that sets a path: a fact if one is declared or granted, else a session variable."""
     found = to.declarations.find(path) if path.partition(".")[0] not in to.declarations.session else None
     if found is not None:
-        return lambda turn, value: _write_fact(turn, *found, value)
+        return lambda turn, value, provenance: _write_fact(turn, *found, value, provenance)
     name, *rest = path.split(".")
     below = tuple(rest)
     if name in READ_ONLY or name.startswith("_"):
         message = f"{quote(name)} belongs to the runtime and cannot be set"
 
-        def refuse(turn: ActiveTurn, value: Any) -> None:
+        def refuse(turn: ActiveTurn, value: Any, provenance: Provenance) -> None:
             turn.note("refused", name, why=message)
 
         return refuse
     if name not in PREFIXES or not below:
-        return lambda turn, value: turn.assign(name, value, below)
+        return lambda turn, value, provenance: turn.assign(name, value, below, provenance)
 
-    def put(turn: ActiveTurn, value: Any) -> None:
+    def put(turn: ActiveTurn, value: Any, provenance: Provenance) -> None:
         granted = turn.frame.facts.find_grant(path)
         if granted is not None:
-            _write_fact(turn, *granted, value)
+            _write_fact(turn, *granted, value, provenance)
         else:
-            turn.assign(name, value, below)
+            turn.assign(name, value, below, provenance)
 
     return put
 
 
-def _write_fact(turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
-    turn.frame.facts.write(turn, variable, below, value)
+def _write_fact(
+    turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any, provenance: Provenance
+) -> None:
+    turn.frame.facts.write(turn, variable, below, value, provenance)
 
 
 def compile_set(to: ActionCompiler, node: Set) -> Do:
@@ -94,8 +97,8 @@ def compile_set(to: ActionCompiler, node: Set) -> Do:
 
     def run(turn: ActiveTurn) -> Signal:
         for name, value, put, is_fact in parts:
-            result = turn.value(value)
-            put(turn, result)
+            result, provenance = turn.derive(value)
+            put(turn, result, provenance)
             if not is_fact and turn.frame.facts.find_grant(name) is None:
                 # For a fact, the trace says whether it was remembered or refused.
                 turn.note("set", name, to=result)
@@ -190,6 +193,7 @@ def compile_transform(to: ActionCompiler, node: Transform) -> Do:
     limit = to.expression(node.limit) if node.limit else None
 
     def run(turn: ActiveTurn) -> Signal:
+        turn.frame.facts.session.reads.clear()
         given = turn.value(source)
         if type(given) is not list:
             if given is not None:
@@ -206,7 +210,7 @@ def compile_transform(to: ActionCompiler, node: Transform) -> Do:
         if order is not None:
             kept = _sort(kept, order, item, descending=descending)
         result = [made for _, made in (kept if most is None else kept[:most])]
-        put(turn, result)
+        put(turn, result, turn.provenance_of(source, keep, limit, *(value for _, value in fields)))
         turn.note("transformed", node.source.text, into=into, items=len(result), of=len(cast("list[Any]", given)))
         return None
 
@@ -277,21 +281,23 @@ def compile_call(to: ActionCompiler, node: Call) -> Do:
     def run(turn: ActiveTurn) -> Signal:
         # Before the arguments are evaluated: a search may use what is recalled for it.
         recall_for_search(turn, tool)
+        turn.frame.facts.session.reads.clear()
         arguments = [turn.value(argument) for argument in positional]
         options = {name: turn.value(argument) for name, argument in named}
+        given = turn.provenance_of(*positional, *(argument for _, argument in named))
         if turn.frame.plan.rules:
             by_name = {**dict(zip(turn.frame.member.toolbox.parameters(tool), arguments, strict=False)), **options}
             signal = check_rules(turn, "call", CallArguments(tool, by_name, paths))
             if signal is not None:
                 return signal
-        outcome = call_tool(turn, tool, arguments, options)
+        outcome, provenance = call_tool(turn, tool, arguments, options, given)
         if outcome.failure is not None:
             branch = choose(on_fail, turn)
             if branch is None:
                 raise StepError(outcome.failure.kind, outcome.failure.message, subtype=outcome.failure.subtype)
             return branch.block
         if result is not None:
-            result(turn, outcome.value)
+            result(turn, outcome.value, provenance)
         return _result_blocks(turn, on_success, on_result)
 
     return run
@@ -308,31 +314,40 @@ def recall_for_search(turn: ActiveTurn, tool: str) -> None:
         recall(turn, "search:before")
 
 
-def call_tool(turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
-    """Call a tool for the active agent, record the call, and bind its result."""
-    outcome = _invoke(turn, tool, positional, named)
+def call_tool(
+    turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any], given: Provenance
+) -> tuple[Outcome, Provenance]:
+    """Call a tool for the active agent, record the call, and bind its result; return where that comes from, too.
+
+    `given` is where the arguments come from: what a tool makes of them is trusted no more, unless it is declared so.
+    """
+    outcome, provenance = _invoke(turn, tool, positional, named, given)
     names = turn.frame.names
     failure = outcome.failure
     if failure is not None:
         names["tool_failures"] = (names.get("tool_failures") or 0) + 1
         turn.record_call(CallRecord(tool, failure=[failure.kind, failure.message, failure.subtype]))
         turn.note("called", tool, failed=failure.message, details=failure.details or None)
-        return outcome
+        return outcome, provenance
     turn.record_call(CallRecord(tool, outcome.value))
     turn.given_results = True
     turn.note("called", tool, gave=outcome.value)
-    bind_result(turn, tool, outcome.value)
+    bind_result(turn, tool, outcome.value, provenance)
     recall(turn, f"tool:{tool}:after", "tool:*:after")
-    return outcome
+    return outcome, provenance
 
 
-def _invoke(turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
-    if turn.replay is not None:
-        return _from_record(turn)
+def _invoke(
+    turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any], given: Provenance
+) -> tuple[Outcome, Provenance]:
     box = turn.frame.member.toolbox
-    if tool in MEMORY_TOOLS and not box.knows(tool):
-        return _memory_tool(turn, tool, positional, named)
-    return box.call(tool, positional, named)
+    is_known = box.knows(tool)
+    provenance = OWN if box.is_trusted(tool) else given | Provenance(box.kind(tool))
+    if turn.replay is not None:
+        return _from_record(turn), provenance
+    if tool in MEMORY_TOOLS and not is_known:
+        return _memory_tool(turn, tool, positional, named, given)
+    return box.call(tool, positional, named), provenance
 
 
 def _from_record(turn: ActiveTurn) -> Outcome:
@@ -348,7 +363,7 @@ def _from_record(turn: ActiveTurn) -> Outcome:
     return Outcome(failure=ToolFailure(cast("FailureKind", kind), message, subtype))
 
 
-def bind_result(turn: ActiveTurn, tool: str, value: Any) -> None:
+def bind_result(turn: ActiveTurn, tool: str, value: Any, provenance: Provenance) -> None:
     """Bind a result to its names, and its fields to their own names where those are free.
 
     A field with the name of a declared session variable is assigned to it.
@@ -356,29 +371,31 @@ def bind_result(turn: ActiveTurn, tool: str, value: Any) -> None:
     frame = turn.frame
     spreads = turn.behaviour.results_become_variables
     frame.reveal(value)
-    frame.put_result(tool, value, spreads=spreads)
+    frame.put_result(tool, value, spreads=spreads, provenance=provenance)
     frame.results_changed = True
     if not spreads or type(value) is not dict:
         return
     declared = frame.plan.declarations.session
     for name, item in cast("dict[str, Any]", value).items():
         if name in declared and fits(item, declared[name].type):
-            turn.assign(name, item)
+            turn.assign(name, item, provenance=provenance)
 
 
-def _memory_tool(turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+def _memory_tool(
+    turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any], provenance: Provenance
+) -> tuple[Outcome, Provenance]:
     """Recall or remember entries in a collection of the user; without a user, of the project."""
     order = ("query", "collection", "limit") if tool == "memory.recall" else ("content", "collection")
     given = {**dict(zip(order, positional, strict=False)), **named}
-    place = turn.frame.facts.session.entries
+    place = turn.frame.facts.session.entries(provenance.kind)
     try:
         if tool == "memory.remember":
             kept = place.remember(given.get("content"), collection=given.get("collection") or "notes")
-            return Outcome({"id": kept.id, "stored": kept.stored})
+            return Outcome({"id": kept.id, "stored": kept.stored}), OWN
         found = place.recall(
             str(given.get("query") or ""), collection=given.get("collection") or "notes", limit=given.get("limit") or 5
         )
     except MemorandaError as error:
-        return Outcome(failure=ToolFailure("tool_error", error.message, error.code, details_of(error)))
+        return Outcome(failure=ToolFailure("tool_error", error.message, error.code, details_of(error))), provenance
     results = [{"content": one.content, "score": one.score, "metadata": one.metadata} for one in found.results]
-    return Outcome({"results": results, "count": len(results)})
+    return Outcome({"results": results, "count": len(results)}), provenance | provenance_of_matches(found.results)

@@ -24,6 +24,7 @@ from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.clock import Clock, Ids
+from memoranda.runs.provenance import OWN, Provenance, Provenances
 from memoranda.runs.steps import NO_STEP, StepLog, WatchedModel
 
 if TYPE_CHECKING:
@@ -121,18 +122,27 @@ class Frame:
         """The last result of each tool, in the order of the calls."""
         self.results_changed = False
         self.dirty: set[str] = set()
+        self.provenances = Provenances.load(state.provenances)
+        """Where the values of variables come from that are not the program's own."""
 
     @property
     def step(self) -> StepPlan | None:
         """The current step."""
         return self.plan.steps.get(self.state.step) if self.state.step is not None else None
 
-    def put_result(self, tool: str, value: Any, *, spreads: bool) -> None:
-        """Bind the result of a tool to its names; with `spreads`, bind its fields too."""
+    def put_result(self, tool: str, value: Any, *, spreads: bool, provenance: Provenance | None = None) -> None:
+        """Bind the result of a tool to its names; with `spreads`, bind its fields too.
+
+        Without a provenance it is a result that is restored, whose provenance is known.
+        """
         self.results.pop(tool, None)
         self.results[tool] = value
         names = self.names
-        names["call_result"] = names["result"] = names[_last_result(tool)] = value
+        last = _last_result(tool)
+        names["call_result"] = names["result"] = names[last] = value
+        if provenance is not None:
+            for name in ("call_result", "result", last):
+                self.provenances.put((name,), provenance)
         if spreads:
             self._spread()
 
@@ -140,7 +150,11 @@ class Frame:
         """Remove the result of a tool."""
         del self.results[tool]
         self.names.pop(_last_result(tool), None)
-        self.names["call_result"] = self.names["result"] = next(reversed(self.results.values()), None)
+        newest = next(reversed(self.results), None)
+        self.names["call_result"] = self.names["result"] = None if newest is None else self.results[newest]
+        provenance = OWN if newest is None else self.provenances.of([(_last_result(newest),)])
+        for name in ("call_result", "result"):
+            self.provenances.put((name,), provenance)
         if self.derived:
             self._spread()
 
@@ -151,11 +165,13 @@ class Frame:
             names.pop(name, None)
         self.derived.clear()
         declared, hidden = self.plan.declarations.session, self.state.notes.hidden
-        for value in reversed(self.results.values()):
+        for tool, value in reversed(self.results.items()):
+            provenance = self.provenances.of([(_last_result(tool),)])
             for name, item in cast("dict[str, Any]", value).items() if type(value) is dict else ():
                 if names.get(name) is None and name not in declared and name not in hidden and _may_be_field(name):
                     names[name] = item
                     self.derived.add(name)
+                    self.provenances.put((name,), provenance)
 
     def hide(self, name: str) -> None:
         """Keep a cleared name undefined although a result has a field of that name."""
@@ -321,6 +337,7 @@ class ActiveTurn:
         "opening",
         "past",
         "paused",
+        "prompted",
         "question_from",
         "reasked",
         "record",
@@ -397,6 +414,8 @@ class ActiveTurn:
                 for name, mask in frame.plan.masks.items():
                     if frame.names.get(name) is not None:
                         self.hidden.update(hidden_text(mask, frame.names[name]))
+        self.prompted: set[str] = set()
+        """The refs of memory that the ledger already says prompts of this turn showed."""
         self.deadline: float | None = None
         """When an agent to which another delegated takes no further step."""
         self.judged: tuple[str, str] | None = None
@@ -476,8 +495,47 @@ class ActiveTurn:
         if run.captures is not None:
             # `match.1` is read by what follows the condition, in this turn or a later one.
             self.frame.names["match"] = run.captures
+            self.frame.provenances.put(("match",), self._provenance_of((expression,), self.frame))
             run.captures = None
         return value
+
+    def derive(self, expression: Expression | CompiledTemplate, frame: Frame | None = None) -> tuple[Any, Provenance]:
+        """Return the value of an expression for an agent, by default the active one, and where it comes from."""
+        frame = frame or self.frame
+        frame.facts.session.reads.clear()
+        value = self.value(expression, frame.names)
+        if not (frame.provenances or frame.facts.session.reads):
+            return value, OWN
+        return value, self._provenance_of((expression,), frame)
+
+    def derive_at(self, frame: Frame, path: str) -> tuple[Any, Provenance]:
+        """Return the value of a dotted path for an agent, and where it comes from."""
+        frame.facts.session.reads.clear()
+        value = frame.value_at(path, self.run)
+        return value, frame.facts.session.provenance_read() | frame.provenances.of([tuple(path.split("."))])
+
+    def provenance_of(self, *expressions: Expression | CompiledTemplate | None) -> Provenance:
+        """Return where what is made of some expressions comes from, and of the facts read since `reads` was cleared."""
+        return self._provenance_of(expressions, self.frame)
+
+    def _provenance_of(self, expressions: Iterable[Expression | CompiledTemplate | None], frame: Frame) -> Provenance:
+        found = frame.facts.session.provenance_read()
+        if frame.provenances:
+            found |= frame.provenances.of(path for one in expressions if one is not None for path in one.paths)
+        return found
+
+    def note_said(self, provenance: Provenance) -> None:
+        """Note what a text was made of that a model has seen, or may see later."""
+        if provenance:
+            self.session.said |= provenance
+
+    def record_prompt(self, told: Provenance) -> None:
+        """Note in the ledger what a model is told of memory, each ref once in a turn; a replay tells no one."""
+        new = {ref: version for ref, version in told.refs.items() if ref not in self.prompted}
+        if new and self.replay is None:
+            facts = self.frame.facts.session
+            facts.memory.record_prompt(facts.user or facts.project, new, to=f"session:{self.session.id}")
+            self.prompted.update(new)
 
     def test(self, expression: Expression, names: Any = None) -> bool:
         """Say whether a condition is true."""
@@ -485,17 +543,25 @@ class ActiveTurn:
         return value if type(value) is bool else expression.truthy(value)
 
     def render(self, template: CompiledTemplate, names: Any = None) -> str:
-        """Render a template."""
-        return self.value(template, names)
+        """Render a template, which the user or a model may see: what it is made of is then known to a model."""
+        session = self.frame.facts.session
+        if not session.has_model:
+            return self.value(template, names)
+        session.reads.clear()
+        text: str = self.value(template, names)
+        self.note_said(self.provenance_of(template))
+        return text
 
     # variables
 
-    def assign(self, name: str, value: Any, below: tuple[str, ...] = ()) -> None:
+    def assign(self, name: str, value: Any, below: tuple[str, ...] = (), provenance: Provenance = OWN) -> None:
         """Set a session variable or a field of it; objects are copied, never changed in place."""
         frame = self.frame
         if below:
             value = with_field(frame.names.get(name), below, value, name)
         frame.names[name] = value
+        if provenance is not OWN or frame.provenances:
+            frame.provenances.put((name, *below), provenance)
         frame.derived.discard(name)
         frame.dirty.add(name)
         if value is None:
@@ -514,6 +580,7 @@ class ActiveTurn:
         frame = self.frame
         if not below:
             frame.names.pop(name, None)
+            frame.provenances.put((name,), OWN)
             frame.derived.discard(name)
             frame.hide(name)
         elif type(frame.names.get(name)) is dict:
@@ -602,7 +669,8 @@ def publish_shared(session: SessionState, frame: Frame, name: str) -> None:
     """Publish a variable with `RESET: never` to other sessions; other variables, and replays, publish nothing."""
     slot = frame.plan.declarations.session.get(name)
     if slot is not None and slot.reset == "never" and frame.facts.session.as_of is None:
-        set_process_value(*owner_of_shared(session, frame), name, frame.names.get(name))
+        shared = frame.names.get(name), frame.provenances.of([(name,)])
+        set_process_value(*owner_of_shared(session, frame), name, *shared)
 
 
 def field_at(value: Any, path: tuple[str, ...]) -> Any:
@@ -636,25 +704,25 @@ def without_field(value: Any, path: tuple[str, ...]) -> Any:
     return {**held, path[0]: without_field(held[path[0]], path[1:])}
 
 
-_MISSING: Any = object()
-_values: weakref.WeakKeyDictionary[object, dict[tuple[str, ...], Any]] = weakref.WeakKeyDictionary()
+_values: weakref.WeakKeyDictionary[object, dict[tuple[str, ...], tuple[Any, Provenance]]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def set_process_value(root: object, owner: tuple[str, ...], name: str, value: Any) -> None:
+def set_process_value(
+    root: object, owner: tuple[str, ...], name: str, value: Any, provenance: Provenance = OWN
+) -> None:
     """Set a variable that every session of its owner sees from its next turn on.
 
     `root` is the open database, so that two databases share nothing; `owner` is a tenant, a project and an agent.
     """
     with _lock:
-        _values.setdefault(root, {})[(*owner, name)] = value
+        _values.setdefault(root, {})[(*owner, name)] = (value, provenance)
 
 
-def process_value(root: object, owner: tuple[str, ...], name: str) -> tuple[bool, Any]:
-    """Return whether a variable was set in this process, and its value."""
+def process_value(root: object, owner: tuple[str, ...], name: str) -> tuple[Any, Provenance] | None:
+    """Return the value of a variable that was set in this process, and where it comes from; None if it was not set."""
     with _lock:
-        value = _values.get(root, {}).get((*owner, name), _MISSING)
-    return (False, None) if value is _MISSING else (True, value)
+        return _values.get(root, {}).get((*owner, name))
 
 
 class TurnClock:

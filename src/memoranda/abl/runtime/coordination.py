@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any, Literal, cast
 
@@ -16,13 +17,14 @@ from memoranda.abl.runtime.active_turn import (
     process_value,
 )
 from memoranda.abl.runtime.constraints import check_rules, is_any_broken
-from memoranda.abl.runtime.flow import enter, go_to, initial_value, reset, run_block, run_flow, say_error
+from memoranda.abl.runtime.flow import assign_initial_value, enter, go_to, reset, run_block, run_flow, say_error
 from memoranda.abl.runtime.gather import ask_model
 from memoranda.abl.runtime.memory import FrameFacts, SessionFacts, recall, remember, store_result
 from memoranda.abl.runtime.plan import ContextPlan, DelegatePlan, Do, HandlerPlan, HandoffPlan, Signal, Transition
 from memoranda.abl.runtime.state import FrameNotes, FrameState, PathGrant
 from memoranda.agent.models import Ask, Said
 from memoranda.lang.expression.compiler import Expression
+from memoranda.runs.provenance import Provenance
 
 # --- activation ------------------------------------------------------------------------------------------------------
 
@@ -49,7 +51,7 @@ def next_frame(turn: ActiveTurn, member: TeamMember, grants: dict[str, PathGrant
     return frame
 
 
-def activate(turn: ActiveTurn, given: dict[str, Any]) -> None:
+def activate(turn: ActiveTurn, given: Mapping[str, tuple[Any, Provenance]]) -> None:
     """Activate the agent: set its variables, run recalls and hooks, and prepare `ON_START` before its flow."""
     frame = turn.frame
     state, plan = frame.state, frame.plan
@@ -66,9 +68,9 @@ def activate(turn: ActiveTurn, given: dict[str, Any]) -> None:
     if language is not None and frame.names.get("language") is None:
         # It is also declared as a variable without an initial value.
         frame.names["language"] = language.text
-    for path, value in given.items():
+    for path, (value, provenance) in given.items():
         name, *below = path.split(".")
-        turn.assign(name, value, tuple(below))
+        turn.assign(name, value, tuple(below), provenance)
     # Initial values are not changes, so rules do not apply before the agent or the user has done something.
     frame.unsettle_rules()
     turn.note("activated", plan.name, first=first)
@@ -86,12 +88,13 @@ def activate(turn: ActiveTurn, given: dict[str, Any]) -> None:
 def refresh_shared(turn: ActiveTurn) -> None:
     """Read the variables with `RESET: never`, which other sessions may have changed."""
     for name in turn.frame.plan.resets.get("never", ()):
-        known, value = process_value(*owner_of_shared(turn.session, turn.frame), name)
+        shared = process_value(*owner_of_shared(turn.session, turn.frame), name)
         slot = turn.frame.plan.declarations.session[name]
-        if known:
-            turn.frame.names[name] = value
+        if shared is not None:
+            turn.frame.names[name] = shared[0]
+            turn.frame.provenances.put((name,), shared[1])
         else:
-            turn.assign(name, initial_value(turn, slot))
+            assign_initial_value(turn, slot)
 
 
 def run_hook(turn: ActiveTurn, name: str) -> None:
@@ -249,12 +252,12 @@ def hand_off(turn: ActiveTurn, departure: Departure) -> bool:
     member = turn.team(departure.agent)
     if member is None:
         return _handle_unreachable(turn, departure, handoff)
-    given = {path: turn.frame.value_at(path, turn.run) for path in handoff.context.values} if handoff else {}
+    given = {path: turn.derive_at(turn.frame, path) for path in handoff.context.values} if handoff else {}
     if handoff:
-        given.update({name: turn.value(value) for name, value in handoff.context.set})
+        given.update({name: turn.derive(value) for name, value in handoff.context.set})
     summary = turn.render(handoff.context.summary) if handoff and handoff.context.summary else None
     grants = _grants(turn.frame, handoff.context) if handoff else {}
-    shown = turn.frame.redact(given) or None
+    shown = turn.frame.redact({name: value for name, (value, _) in given.items()}) or None
     turn.note("handed_off", departure.agent, by=plan.name, because=departure.reason or None, given=shown)
     returns = bool(handoff and handoff.returns)
     turn.frame.names["handoff"] = {"completed": False, "to": departure.agent}
@@ -279,7 +282,7 @@ def hand_off(turn: ActiveTurn, departure: Departure) -> bool:
     _copy_names(turn, frame)
     turn.frame = frame
     turn.session.status = "waiting"
-    activate(turn, {name: value for name, value in given.items() if value is not None})
+    activate(turn, {name: one for name, one in given.items() if one[0] is not None})
     return True
 
 
@@ -403,9 +406,9 @@ def _apply_return(turn: ActiveTurn, child: Frame, number: int | None) -> bool:
     # The agent may have been edited in the meantime.
     handoff = next((plan for plan in plans if plan.number == number and plan.to == child.plan.name), None)
     for theirs, put in handoff.map if handoff else ():
-        put(turn, child.value_at(theirs, turn.run))
+        put(turn, *turn.derive_at(child, theirs))
     for put, value in handoff.set if handoff else ():
-        put(turn, turn.value(value))
+        put(turn, *turn.derive(value))
     turn.note("returned", turn.frame.plan.name, by=child.plan.name)
     handler = turn.frame.plan.return_handlers.get(handoff.handler or "") if handoff else None
     if handler is not None:
@@ -422,13 +425,13 @@ def delegate(turn: ActiveTurn, plan: DelegatePlan) -> None:
     """Run another agent on some inputs, and assign its results."""
     if plan.when is not None:
         _mark_done(turn, "delegated", plan.number)
-    given = {name: turn.value(value) for name, value in plan.input}
+    given = {name: turn.derive(value) for name, value in plan.input}
     purpose = turn.render(plan.purpose) if plan.purpose else ""
     for _ in range(1 + (plan.retries if plan.on_failure == "retry" else 0)):
         other = _consult(turn, plan, given, purpose)
         if other is not None:
             for theirs, put in plan.returns:
-                put(turn, other.value_at(theirs, turn.run))
+                put(turn, *turn.derive_at(other, theirs))
             if plan.use_result is not None:
                 tell_model(turn, turn.render(plan.use_result))
             return
@@ -450,7 +453,9 @@ def _handle_failed_delegation(turn: ActiveTurn, plan: DelegatePlan) -> None:
         raise StepError("agent_unavailable", f"the agent `{plan.agent}` could not do its part")
 
 
-def _consult(turn: ActiveTurn, plan: DelegatePlan, given: dict[str, Any], purpose: str) -> Frame | None:
+def _consult(
+    turn: ActiveTurn, plan: DelegatePlan, given: Mapping[str, tuple[Any, Provenance]], purpose: str
+) -> Frame | None:
     """Run another agent on some inputs; return its frame if it completed in time, else None.
 
     It sees nothing of the session but its inputs, and it cannot talk to the user.
@@ -466,16 +471,16 @@ def _consult(turn: ActiveTurn, plan: DelegatePlan, given: dict[str, Any], purpos
     active = turn.frame
     frame = first_frame(member, active.facts.session)
     frame.names.update({name: active.names.get(name) for name in ("session_id", "user_id", "project_id", "tenant_id")})
-    begun = monotonic()
+    begun, told = monotonic(), {name: value for name, (value, _) in given.items()}
     with turn.acting_as(frame, purpose, seconds=plan.seconds):
         activate(turn, given)
         run_flow(turn)
         remember(turn, frame)
         finished = _complete_delegate(turn)
     if plan.seconds is not None and monotonic() - begun > plan.seconds:
-        turn.note("delegated", agent, given=given, failed=f"it took longer than {plan.seconds} s")
+        turn.note("delegated", agent, given=told, failed=f"it took longer than {plan.seconds} s")
         return None
-    turn.note("delegated", agent, given=given, finished=finished)
+    turn.note("delegated", agent, given=told, finished=finished)
     return frame if finished else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import Any
 
 from memoranda.abl.runtime.active_turn import ActiveTurn, Departure, StepError
 from memoranda.abl.runtime.constraints import check_rules
@@ -249,12 +248,16 @@ def reset(turn: ActiveTurn, when: str) -> None:
     """Set the variables that are reset at this point to their initial values."""
     plan = turn.frame.plan
     for name in plan.resets.get(when, ()):
-        turn.assign(name, initial_value(turn, plan.declarations.session[name]))
+        assign_initial_value(turn, plan.declarations.session[name])
 
 
-def initial_value(turn: ActiveTurn, slot: SessionSlot) -> Any:
-    """Evaluate the initial value of a variable; None without a declared one."""
-    return None if slot.initial is None else turn.value(slot.initial)
+def assign_initial_value(turn: ActiveTurn, slot: SessionSlot) -> None:
+    """Set a variable to its initial value; None without a declared one."""
+    if slot.initial is None:
+        turn.assign(slot.name, None)
+        return
+    value, provenance = turn.derive(slot.initial)
+    turn.assign(slot.name, value, (), provenance)
 
 
 def stop_looping(turn: ActiveTurn) -> None:

@@ -165,7 +165,8 @@ class GatherAction:
     def _fill_defaults(self, turn: ActiveTurn) -> None:
         for field in self._active(turn):
             if field.default is not None and turn.frame.names.get(field.name) is None:
-                turn.assign(field.name, turn.value(field.default))
+                value, provenance = turn.derive(field.default)
+                turn.assign(field.name, value, provenance=provenance)
 
     def _clear_dependents(self, turn: ActiveTurn, name: str) -> None:
         for field in self.fields:
@@ -357,6 +358,7 @@ def ask_model(turn: ActiveTurn, ask: Ask) -> dict[str, Any]:
     model = turn.frame.member.model
     assert model is not None
     answer = {}
+    turn.record_prompt(turn.session.said)
     try:
         answer = turn.ask(model, ask).value or {}
         turn.note("model", model.name, gave=answer)

@@ -24,11 +24,14 @@ from memoranda.engine.facts import DeleteFact, GetFact, GetFacts, ListFacts, Set
 from memoranda.errors import LimitExceeded, MemorandaError, Refused, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun, Names
 from memoranda.lang.expression.nodes import Path
+from memoranda.model.entry import Match
 from memoranda.model.fact import Fact
 from memoranda.model.names import check_own_key, lies_under
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
+from memoranda.model.trust import OriginKind, kind_to_pass_on, lowest_kind
 from memoranda.model.value import canonical, encode_checked
+from memoranda.runs.provenance import OWN, Provenance, provenance_of_fact, provenance_of_matches, together
 
 
 class FactPlace(msgspec.Struct, frozen=True):
@@ -61,6 +64,8 @@ class PendingChange(msgspec.Struct, frozen=True):
     """The trigger that stores the value, with its agent."""
     place: FactPlace | None = None
     """The fact, if it was read before and is replaced as a whole, so that it need not be read again."""
+    provenance: Provenance = OWN
+    """Where the value comes from."""
 
     def retry_later(self) -> None:
         """Let the trigger store the value in a later turn, because a quota was exceeded in this one."""
@@ -113,15 +118,20 @@ class ChangeError(Exception):
 class SessionFacts:
     """The facts of one session: of its user, its project and its handoff tree."""
 
-    def __init__(self, memory: Memory, *, user: str | None, project: str, tree: str) -> None:
+    def __init__(self, memory: Memory, *, user: str | None, project: str, tree: str, has_model: bool = False) -> None:
         """Open the scopes of a session; without a user, facts of users are not available."""
         self.memory = memory
+        self.has_model = has_model
+        """Whether one of its agents has a model, so that it matters what memory a value is made of."""
         self.user = None if user is None else Scope.of(tenant=memory.tenant, user=user)
         self.project = Scope.of(tenant=memory.tenant, project=project)
         self.tree = Scope.of(tenant=memory.tenant, tree=tree)
         self.pending: list[PendingChange] = []
         self.overlay: dict[tuple[str, str], Any] = {}
         """The values after the pending changes, which the rest of the turn reads."""
+        self.reads: dict[tuple[str, str], Fact | Provenance] = {}
+        """The facts that were read since this was cleared; of a pending change, where its value comes from."""
+        self._changed_by: dict[tuple[str, str], Provenance] = {}
         self.as_of: int | None = None
         """In a replay, the moment as of which facts are read; nothing is written then."""
 
@@ -131,10 +141,26 @@ class SessionFacts:
             return self.user
         return self.project if variable.scope == "project" else self.tree
 
-    @property
-    def entries(self) -> ScopedMemory:
-        """The entries of the user, or of the project in a session without a user."""
-        return self.memory.at(self.user or self.project)
+    def entries(self, kind: OriginKind | None = None) -> ScopedMemory:
+        """Return the entries of the user, or of the project in a session without a user.
+
+        `kind` says as what kind of origin something is passed on that is remembered.
+        """
+        return self.memory.passing_on(kind).at(self.user or self.project)
+
+    def provenance_read(self) -> Provenance:
+        """Return where the facts come from that were read since `reads` was cleared."""
+        if not self.reads:
+            return OWN
+        found = together(one if isinstance(one, Provenance) else provenance_of_fact(one) for one in self.reads.values())
+        return found if self.has_model else Provenance(found.kind)
+
+    def note_change(self, scope: Scope, key: str, value: Any, provenance: Provenance, *, is_part: bool) -> None:
+        """Let the rest of the turn read a pending change; of `is_part`, the rest of the fact stays what it was."""
+        at = scope.path, key
+        before = self.reads.get(at, OWN) if is_part else OWN
+        self._changed_by[at] = provenance | (before if isinstance(before, Provenance) else provenance_of_fact(before))
+        self.overlay[at] = value
 
     def value(self, scope: Scope, key: str) -> Any:
         """Return the value of a key including pending changes: of its fact, or of its field in a record; or None."""
@@ -155,12 +181,18 @@ class SessionFacts:
         """
         if "." not in key or changed.get((scope.path, key)) is not None:
             if (scope.path, key) in changed:
+                self.reads[scope.path, key] = self._changed_by.get((scope.path, key), OWN)
                 return FactPlace(key, (), changed[scope.path, key])
             fact: Fact | None = self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
+            if fact is not None:
+                self.reads[scope.path, key] = fact
             return FactPlace(key, (), fact.value if fact else None, fact)
         names = [name for name, _ in at_or_above(key)]
         stored = self._read_facts(scope, [name for name in names if (scope.path, name) not in changed])
         values = {name: changed.get((scope.path, name)) for name in names}
+        for name, value in values.items():
+            if value is not None:
+                self.reads[scope.path, name] = self._changed_by.get((scope.path, name), OWN)
         values.update({name: fact.value for name, fact in stored.items()})
         if values[key] is None:
             for name, rest in at_or_above(key)[1:]:
@@ -181,7 +213,9 @@ class SessionFacts:
             found: list[Fact | None] = [self.memory.perform(gets[0])]
         else:
             found = self.memory.perform(GetFacts(scope=scope, gets=tuple(gets))) if gets else []
-        return {fact.key: fact for fact in found if fact is not None}
+        stored = {fact.key: fact for fact in found if fact is not None}
+        self.reads.update(((scope.path, key), fact) for key, fact in stored.items())
+        return stored
 
     def _has_definition(self, scope: Scope, key: str) -> bool:
         effect = ReadContract(scope=scope, key=key)
@@ -209,10 +243,12 @@ class SessionFacts:
             query = ListFacts(scope=scope, prefix=prefix, domain=domain, as_of=self.as_of)
             kept: list[Fact] = self.memory.perform(query)
             found.update({fact.key: fact.value for fact in kept})
+            self.reads.update(((scope.path, fact.key), fact) for fact in kept)
         below = queries[-1][0]
         for (path, key), value in self.overlay.items():
             if path == scope.path and (key in found or lies_under(key, below)):
                 found[key] = value
+                self.reads[path, key] = self._changed_by.get((path, key), OWN)
         return {key: value for key, value in found.items() if value is not None}
 
     def effect(
@@ -226,11 +262,12 @@ class SessionFacts:
         expect: int | None = None,
         domain: str | None = None,
         keep_end: bool = False,
+        kind: OriginKind | None = None,
     ) -> SetFact | DeleteFact:
         """Return the effect that sets a fact, or deletes it for None; raise for an invalid key or value."""
         check_own_key(scope, key)
         if value is None:
-            return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
+            return DeleteFact(scope=scope, key=key, expect=expect or None, source=source, kind=kind)
         payload = msgspec.Raw(encode_checked(value, self.memory.limits))
         return SetFact(
             scope=scope,
@@ -241,6 +278,7 @@ class SessionFacts:
             domain=domain,
             expect=expect,
             source=source,
+            kind=kind,
             echo=False,
         )
 
@@ -251,6 +289,7 @@ class SessionFacts:
         """
         values: dict[tuple[str, str], Any] = {}
         domains: dict[tuple[str, str], str | None] = {}
+        kinds: dict[tuple[str, str], OriginKind | None] = {}
         effects: list[SetFact | DeleteFact] = []
         inside: dict[tuple[str, str], tuple[int, int | None]] = {}
         for number, pending in enumerate(self.pending):
@@ -264,6 +303,9 @@ class SessionFacts:
                 expect = (fact.version if fact else 0) if change.builds_on and at not in values else None
                 domain = domains.setdefault(at, fact.domain if fact else None)
                 value = change.apply(place.value)
+                # What is added to a fact makes the rest of it no more trusted.
+                before = kinds.get(at) if at in values else kind_to_pass_on(fact.origin) if fact else None
+                kind = lowest_kind(change.provenance.kind, before if change.builds_on else None)
                 if value is None and change.fields:
                     continue  # A field of nothing is removed.
                 joined = inside.get(at) if change.fields else None
@@ -272,11 +314,11 @@ class SessionFacts:
                 if joined:
                     expect, earlier = joined[1], effects[joined[0]]
                     ttl = earlier.ttl if ttl is None and isinstance(earlier, SetFact) else ttl
-                options: dict[str, Any] = {"source": change.source, "ttl": ttl, "expect": expect}
+                options: dict[str, Any] = {"source": change.source, "ttl": ttl, "expect": expect, "kind": kind}
                 effect = self.effect(scope, change.key, value, domain=domain, keep_end=change.builds_on, **options)
             except (StepError, Refused, UsageError) as error:
                 raise ChangeError(change, error) from None
-            values[at] = value
+            values[at], kinds[at] = value, kind
             if joined:
                 effects[joined[0]] = effect
                 continue
@@ -306,6 +348,7 @@ class SessionFacts:
         """Drop the pending changes, after they were written or the turn failed."""
         self.pending.clear()
         self.overlay.clear()
+        self._changed_by.clear()
 
 
 def _exact(variable: Persistent, value: Any) -> Any:
@@ -423,16 +466,17 @@ class FrameFacts:
                 value = with_field(value, tuple(key.removeprefix(f"{variable.key}.").split(".")), part, variable.path)
         return value
 
-    def write(self, turn: ActiveTurn, variable: Persistent, below: Path, value: Any) -> None:
+    def write(self, turn: ActiveTurn, variable: Persistent, below: Path, value: Any, provenance: Provenance) -> None:
         """Set a path, as `SET` does; None deletes it."""
         variable, below = self._resolve(variable, below)
         value = _exact(variable, value)
         kind = "remove" if value is None else "put"
-        self._change(turn, variable, below, kind, value, None, {"value": self.redact(variable, value)})
+        detail = {"value": self.redact(variable, value)}
+        self._change(turn, variable, below, kind, value, None, detail, provenance)
 
     def clear(self, turn: ActiveTurn, variable: Persistent, below: Path) -> None:
         """Delete a path, or a field of it."""
-        self._change(turn, *self._resolve(variable, below), "remove", None, None, {})
+        self._change(turn, *self._resolve(variable, below), "remove", None, None, {}, OWN)
 
     def store(
         self,
@@ -442,6 +486,7 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         because: str,
+        provenance: Provenance,
         trigger: tuple[Frame, TriggerPlan] | None = None,
     ) -> None:
         """Store a value as a trigger does: a single value is appended to an array."""
@@ -461,7 +506,7 @@ class FrameFacts:
         kind = "append" if appends else "put"
         detail = {"value": self.redact(variable, value), "when": because or None, "ttl": ttl}
         try:
-            self._change(turn, variable, below, kind, value, ttl, detail, place=place, trigger=trigger)
+            self._change(turn, variable, below, kind, value, ttl, detail, provenance, place=place, trigger=trigger)
         except StepError as error:
             turn.note("refused", variable.path, why=error.message)
 
@@ -481,6 +526,7 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         detail: dict[str, Any],
+        provenance: Provenance,
         *,
         place: FactPlace | None = None,
         trigger: tuple[Frame, TriggerPlan] | None = None,
@@ -503,7 +549,9 @@ class FrameFacts:
             detail, ttl = {**detail, "ttl": None}, None
         entry = TraceEntry("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
         fields = (*place.fields, *below)
-        change = PendingChange(variable, below, place.key, fields, kind, value, ttl, self.agent, entry, trigger, found)
+        change = PendingChange(
+            variable, below, place.key, fields, kind, value, ttl, self.agent, entry, trigger, found, provenance
+        )
         after = change.apply(place.value)
         session = self.session
         try:
@@ -519,7 +567,7 @@ class FrameFacts:
         except (Refused, UsageError) as error:
             turn.note("refused", variable.path, **refusal_detail(variable, error))
             return
-        session.overlay[(scope.path, place.key)] = after
+        session.note_change(scope, place.key, after, provenance, is_part=change.builds_on)
         turn.frame.names.note_change(variable.path.partition(".")[0])
         session.pending.append(change)
         turn.happened.append(entry)
@@ -576,11 +624,14 @@ def recall(turn: ActiveTurn, event: str, also: str = "") -> None:
 
 def _inject(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
     for variable in plan.paths:
-        _put(turn, variable, turn.frame.facts.read_with_fields(variable, turn.frame.names, turn.run))
+        session = turn.frame.facts.session
+        session.reads.clear()
+        value = turn.frame.facts.read_with_fields(variable, turn.frame.names, turn.run)
+        _put(turn, variable, value, session.provenance_read())
     turn.note("recalled", ", ".join(variable.path for variable in plan.paths), on=event)
 
 
-def _put(turn: ActiveTurn, variable: Persistent, value: Any) -> None:
+def _put(turn: ActiveTurn, variable: Persistent, value: Any, provenance: Provenance) -> None:
     """Copy a fact to its dotted path among the variables; the copy is not stored with the session."""
     head, *rest = variable.path.split(".")
     names, notes = turn.frame.names, turn.frame.state.notes
@@ -588,6 +639,7 @@ def _put(turn: ActiveTurn, variable: Persistent, value: Any) -> None:
         notes.injected = [*notes.injected, head]
     held = names.get(head)
     names[head] = with_field(held if type(held) is dict else None, tuple(rest), value, head) if rest else value
+    turn.frame.provenances.put((head, *rest), provenance)
 
 
 def _load(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
@@ -601,13 +653,17 @@ def _load(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
     for head, scope in (("user", facts.user), ("project", facts.project), ("workflow", facts.tree)):
         # `user.history` is the domain `history` of the user.
         domain = rest if rest and head == prefix else plan.domain
-        for path, value in _of_domain(turn, scope, domain, head):
-            _put(turn, Persistent(path, "user", path), value)
+        facts.reads.clear()
+        found = _of_domain(turn, scope, domain, head)
+        provenance = facts.provenance_read()
+        for path, value in found:
+            _put(turn, Persistent(path, "user", path), value, provenance)
             count += 1
     entries = _entries(turn, plan.domain)
     if entries:
         names = turn.frame.names
-        names["recalled"] = {**(names.get("recalled") or {}), plan.domain: entries}
+        names["recalled"] = {**(names.get("recalled") or {}), plan.domain: [match.content for match in entries]}
+        turn.frame.provenances.put(("recalled", plan.domain), provenance_of_matches(entries))
     turn.note("recalled", plan.domain, on=event, facts=count, entries=len(entries))
 
 
@@ -624,13 +680,13 @@ def _of_domain(turn: ActiveTurn, scope: Scope | None, domain: str, head: str) ->
     ]
 
 
-def _entries(turn: ActiveTurn, domain: str) -> list[Any]:
+def _entries(turn: ActiveTurn, domain: str) -> list[Match]:
     """Recall entries of the domain's collection with the user's words."""
     facts = turn.frame.facts.session
     if facts.as_of is not None:
         return []
-    found = facts.entries.recall(turn.text, collection=domain, limit=turn.behaviour.loaded)
-    return [match.content for match in found.results]
+    found = facts.entries().recall(turn.text, collection=domain, limit=turn.behaviour.loaded)
+    return found.results
 
 
 def _instruct(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
@@ -686,9 +742,10 @@ def _store(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> None:
     digest = _digest(_timeless_value(turn, frame, trigger))
     if turn.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
         return
-    value = turn.value(trigger.value, frame.names)
+    value, provenance = turn.derive(trigger.value, frame)
     stored[trigger.id] = digest
-    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (frame, trigger))
+    by = frame, trigger
+    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, provenance, by)
 
 
 def _timeless_value(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> Any:
@@ -705,8 +762,8 @@ def store_result(turn: ActiveTurn, frame: Frame, complete: CompletePlan) -> None
     """Store the value of a COMPLETE."""
     if complete.value is None or complete.target is None:
         return
-    value = turn.value(complete.value, frame.names)
-    frame.facts.store(turn, complete.target, complete.below, value, None, "")
+    value, provenance = turn.derive(complete.value, frame)
+    frame.facts.store(turn, complete.target, complete.below, value, None, "", provenance)
 
 
 def _digest(value: object) -> str:

@@ -16,6 +16,7 @@ from memoranda.abl.variables import CATEGORY, KEPT_FROM_VIEW, fits
 from memoranda.agent.models import ToolSpec
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.model.text import quote
+from memoranda.runs.provenance import OWN, Provenance, together
 
 SET_VARIABLES = "set_variables"
 HAND_OFF = "hand_off"
@@ -88,13 +89,13 @@ def variables_to_set(turn: ActiveTurn) -> dict[str, Any]:
     return found
 
 
-def call(turn: ActiveTurn, name: str, arguments: dict[str, Any]) -> tuple[Outcome, Signal]:
-    """Run one of these tools; return what the model is told, and where the agent goes."""
+def call(turn: ActiveTurn, name: str, arguments: dict[str, Any]) -> tuple[Outcome, Signal, Provenance]:
+    """Run one of these tools; return what the model is told, where the agent goes, and what the first is made of."""
     if name == SET_VARIABLES:
-        return _set_variables(turn, arguments.get("values")), None
+        return _set_variables(turn, arguments.get("values")), None, OWN
     agent = str(arguments.get("agent"))
     if name == HAND_OFF:
-        return _hand_off(turn, agent, str(arguments.get("reason") or ""))
+        return *_hand_off(turn, agent, str(arguments.get("reason") or "")), OWN
     return _delegate(turn, agent)
 
 
@@ -137,11 +138,11 @@ def _set(turn: ActiveTurn, path: str, value: Any) -> str:
         frame.names[CATEGORY] = value
     elif variable.fact is not None:
         refusals = len(_refusals(turn))
-        frame.facts.write(turn, variable.fact, (), value)
+        frame.facts.write(turn, variable.fact, (), value, turn.session.said)
         refused = _refusals(turn)[refusals:]
         return refused[0] if refused else ""
     else:
-        turn.assign(path, value)
+        turn.assign(path, value, provenance=turn.session.said)
     turn.note("set", path, to=value, by="the model")
     return ""
 
@@ -158,7 +159,7 @@ def _set_undeclared(turn: ActiveTurn, path: str, value: Any) -> str:
         return did_you_mean(path, known, otherwise="The agent does not know this variable")
     if not plan.may_infer((path,)):
         return "a rule reads it, and it is neither gathered nor declared `INPUT: true`"
-    turn.assign(path, value)
+    turn.assign(path, value, provenance=turn.session.said)
     turn.note("set", path, to=value, by="the model")
     return ""
 
@@ -176,18 +177,19 @@ def _hand_off(turn: ActiveTurn, agent: str, reason: str) -> tuple[Outcome, Signa
     return Outcome(), AGAIN
 
 
-def _delegate(turn: ActiveTurn, agent: str) -> tuple[Outcome, Signal]:
+def _delegate(turn: ActiveTurn, agent: str) -> tuple[Outcome, Signal, Provenance]:
     plan = next((one for one in turn.frame.plan.delegates if one.agent == agent), None)
     if plan is None:
-        return _unknown(turn, agent, [one.agent for one in turn.frame.plan.delegates]), None
+        return _unknown(turn, agent, [one.agent for one in turn.frame.plan.delegates]), None, OWN
     if not _may_route(turn, plan):
-        return _not_yet(turn, agent, plan.condition), None
+        return _not_yet(turn, agent, plan.condition), None, OWN
     signal = check_rules(turn, "call")
     if signal is not None:
-        return Outcome(), signal
+        return Outcome(), signal, OWN
     delegate(turn, plan)
-    paths = [mine for mine, _ in plan.returns]
-    return Outcome({path: turn.frame.value_at(path, turn.run) for path in paths}), None
+    found = {mine: turn.derive_at(turn.frame, mine) for mine, _ in plan.returns}
+    made_of = together(provenance for _, provenance in found.values())
+    return Outcome({path: value for path, (value, _) in found.items()}), None, made_of
 
 
 def _may_route(turn: ActiveTurn, plan: HandoffPlan | DelegatePlan) -> bool:

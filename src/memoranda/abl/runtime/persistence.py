@@ -12,9 +12,10 @@ from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, TeamMember
 from memoranda.abl.runtime.memory import ChangeError, FrameFacts, PendingChange, SessionFacts, refusal_detail
 from memoranda.abl.runtime.state import SessionState, TurnRecord
 from memoranda.api.memory import Memory
-from memoranda.engine.facts import GetFact, ReadHistory, SetFact, WriteFacts
+from memoranda.engine.facts import DeleteFact, GetFact, ReadHistory, SetFact, WriteFacts
 from memoranda.errors import (
     Conflict,
+    Held,
     Hint,
     InvalidValue,
     LimitExceeded,
@@ -76,12 +77,28 @@ def save(turn: ActiveTurn, facts: SessionFacts, scope: Scope, version: int) -> i
         except (Refused, UsageError) as error:
             _leave_out(turn, facts, error)
         else:
+            _drop_held(turn, facts, changes, kept)
             _mark_saved(turn, facts)
             return kept[-1].version
     raise Conflict(
         f"other sessions keep changing the facts that this turn of the session {quote(turn.session.id)} changes",
         hint="Nothing of this turn was saved: say it again in a moment",
     )
+
+
+def _drop_held(turn: ActiveTurn, facts: SessionFacts, changes: list[SetFact | DeleteFact], kept: list[Any]) -> None:
+    """Say in the trace which changes wait or were left out, because they pass on what another origin says."""
+    passed_on = {(one.scope.path, one.key): one.kind for one in changes if one.kind is not None}
+    if not passed_on:
+        return
+    if any(isinstance(one, Held) for one in kept) or len(kept) < len(changes) + 1:
+        written = {(one.scope.path, one.key) for one in kept if isinstance(one, Fact)}
+        for change in list(facts.pending):
+            scope = facts.scope(change.variable)
+            at = (scope.path, change.key) if scope is not None else ("", "")
+            if at in passed_on and at not in written:
+                why = f"it is what `{passed_on[at]}` says, and waits for a decision or was left out by the guard"
+                _drop(turn, facts, change, {"why": why, "code": Held.code})
 
 
 def _check_version(turn: ActiveTurn, memory: Memory, scope: Scope, version: int) -> None:
@@ -209,6 +226,7 @@ def freeze(turn: ActiveTurn) -> None:
         saved = (*_SAVED_NAMES, *frame.state.notes.injected)
         frame.state.names = {name: names[name] for name in saved if name in names and names[name] is not None}
         frame.state.key = frame.key
+        frame.state.provenances = frame.provenances.dump() if frame.provenances else []
         variables.update(_variables_to_save(frame))
     turn.session.vars = variables
     turn.session.frames = [frame.state for frame in turn.frames]

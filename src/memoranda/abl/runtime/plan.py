@@ -15,6 +15,7 @@ from memoranda.abl.variables import SYSTEM, Declarations, Mask, Persistent
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.nodes import Path
 from memoranda.lang.template import CompiledTemplate
+from memoranda.runs.provenance import Provenance
 
 
 class Transition(msgspec.Struct, frozen=True):
@@ -54,7 +55,7 @@ Do = Callable[[ActiveTurn], Signal]
 """A compiled action; it returns where to go, or None for the next action."""
 
 
-Put = Callable[[ActiveTurn, Any], None]
+Put = Callable[[ActiveTurn, Any, Provenance], None]
 """Set the value of a path, whether it is a fact or a variable."""
 
 

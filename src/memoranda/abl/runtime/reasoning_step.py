@@ -15,12 +15,13 @@ from memoranda.abl.runtime.state import Wait
 from memoranda.abl.tools.outcome import Outcome, failure_outcome
 from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from memoranda.agent.prompt import data_fence
-from memoranda.api.context import remembered_text
+from memoranda.api.context import remembered_context, told_text
 from memoranda.errors import ModelError
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.block import agent_scope
 from memoranda.model.text import quote
+from memoranda.runs.provenance import OWN, Provenance, provenance_of_context
 
 _BEGIN = "(The conversation begins; the user has said nothing yet.)"
 _MOST_MESSAGES = 40
@@ -91,9 +92,14 @@ class ReasoningAction:
         """Ask the model, call the tools it asks for, and ask again, until it replies with text."""
         messages = list(conversation(turn))
         tools = self._specs(turn)
-        remembered = _memory_text(turn)
+        remembered, told = _memory_text(turn)
         for _ in range(turn.behaviour.reasoning):
-            instructions = "\n\n".join(filter(None, (self._instructions(turn), remembered)))
+            own, shown = self._instructions(turn)
+            instructions = "\n\n".join(filter(None, (own, remembered)))
+            told |= shown
+            # What the model says and does next is made of this, and so is what it says in later turns.
+            turn.note_said(told)
+            turn.record_prompt(turn.session.said)
             reply = _reply(turn, Ask(instructions, tuple(messages), tools))
             if not reply.calls:
                 signal = check_rules(turn, "reply")
@@ -104,7 +110,8 @@ class ReasoningAction:
                 return None
             messages.append(Said("assistant", reply.text, reply.calls))
             for call in reply.calls:
-                outcome, signal = self._call(turn, call)
+                outcome, signal, provenance = self._call(turn, call)
+                turn.note_said(provenance)
                 if signal is not None:
                     return signal
                 failed = outcome.failure is not None
@@ -112,18 +119,19 @@ class ReasoningAction:
         turn.note("stopped", "the model", why=f"it asked for tools {turn.behaviour.reasoning} times in one turn")
         raise StepError("llm_error", "the model did not finish its reply", subtype="iterations")
 
-    def _call(self, turn: ActiveTurn, call: ToolCall) -> tuple[Outcome, Signal]:
+    def _call(self, turn: ActiveTurn, call: ToolCall) -> tuple[Outcome, Signal, Provenance]:
         if call.name in model_tools.NAMES and not turn.frame.member.toolbox.knows(call.name):
             return model_tools.call(turn, call.name, dict(call.arguments))
         if self.tools is not None and call.name not in self.tools:
             message = f"{quote(call.name)} is not among the tools of this step"
             turn.note("refused", call.name, why=message)
-            return failure_outcome("tool_error", message), None
+            return failure_outcome("tool_error", message), None, OWN
         signal = check_rules(turn, "call", CallArguments(call.name, call.arguments))
         if signal is not None:
-            return Outcome(), signal
+            return Outcome(), signal, OWN
         recall_for_search(turn, call.name)
-        return call_tool(turn, call.name, [], dict(call.arguments)), None
+        outcome, provenance = call_tool(turn, call.name, [], dict(call.arguments), turn.session.said)
+        return outcome, None, provenance
 
     def _specs(self, turn: ActiveTurn) -> tuple[ToolSpec, ...]:
         box = turn.frame.member.toolbox
@@ -132,7 +140,8 @@ class ReasoningAction:
         specs = [_spec(name, box.schema(name)) for name in names if box.knows(name)]
         return (*specs, *model_tools.specs(turn, routes=self.tools is None))
 
-    def _instructions(self, turn: ActiveTurn) -> str:
+    def _instructions(self, turn: ActiveTurn) -> tuple[str, Provenance]:
+        """Return the instructions of the model, and what its variables are made of; texts note it themselves."""
         prose = turn.frame.plan.prose
         parts = [f"You are {turn.frame.plan.name}."]
         parts += [f"{label}: {turn.render(template)}" for label, template in prose.items()]
@@ -141,6 +150,7 @@ class ReasoningAction:
             parts.append(f"What to achieve in this step: {turn.render(self.goal)}")
         parts += [f"Rule: {turn.render(rule)}" for rule in self.constraints]
         parts += _recall_instructions(turn)
+        turn.frame.facts.session.reads.clear()
         settable = model_tools.variables_to_set(turn)
         if settable:
             parts.append("Keep what the user tells you about these variables with set_variables:")
@@ -155,16 +165,18 @@ class ReasoningAction:
         summary = turn.frame.state.notes.summary
         if summary:
             parts.append(data_fence("what happened before", summary))
-        return "\n\n".join(parts)
+        made_of = turn.frame.provenances.of((name,) for name in (*known, *settable, "recalled"))
+        return "\n\n".join(parts), made_of | turn.frame.facts.session.provenance_read()
 
 
-def _memory_text(turn: ActiveTurn) -> str:
+def _memory_text(turn: ActiveTurn) -> tuple[str, Provenance]:
     """Return what is remembered of the user that matters now, without sensitive values; nothing in a replay."""
     facts = turn.frame.facts.session
     if facts.user is None or turn.replay is not None:
-        return ""
+        return "", OWN
     scope = agent_scope(facts.user, turn.frame.plan.name)
-    return turn.hide(remembered_text(facts.memory, scope, turn.text))
+    context = remembered_context(facts.memory, scope, turn.text)
+    return turn.hide(told_text(context)), provenance_of_context(context)
 
 
 def _recall_instructions(turn: ActiveTurn) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from memoranda.abl.document import Access, MemoryScope
+from memoranda.runs.provenance import OWN, Provenance
 
 Status = Literal["waiting", "completed", "escalated", "handed_off", "blocked"]
 Wait = Literal["", "gather", "input", "collect", "returning", "reasoning", "halted", "done"]
@@ -105,6 +106,8 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     """Names of the runtime, such as the last input."""
     notes: FrameNotes = msgspec.field(name="system", default_factory=FrameNotes)
     grants: dict[str, PathGrant] = {}
+    provenances: list[Any] = []
+    """Those of its variables that are not the program's own, as JSON."""
     handoff: int | None = None
     """The handoff of the previous agent that led here, if control is to return to it."""
     begun: bool = False
@@ -156,6 +159,8 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     """The agents that were loaded together, each with the digest of its source."""
     recorded: int = 0
     """The number of its newest step record."""
+    said: Provenance = OWN
+    """What the messages of the conversation so far were made of, as far as a model may see them."""
 
     @property
     def tree(self) -> str:

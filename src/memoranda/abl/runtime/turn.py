@@ -23,6 +23,7 @@ from memoranda.abl.runtime.gather import GatherAction, find_category, find_inter
 from memoranda.abl.runtime.memory import remember
 from memoranda.abl.runtime.plan import FieldPlan, InterruptionPlan, Transition
 from memoranda.abl.runtime.state import Collecting
+from memoranda.runs.provenance import OWN
 
 NO_MODEL = "I cannot answer: I need a language model, and none is set up."
 Verdict = Literal["passed", "held", "elsewhere"]
@@ -31,7 +32,7 @@ Verdict = Literal["passed", "held", "elsewhere"]
 def open_session(turn: ActiveTurn, given: dict[str, Any]) -> None:
     """Take the opening turn: activate the agent and run it until it waits."""
     try:
-        activate(turn, given)
+        activate(turn, {name: (value, OWN) for name, value in given.items()})
     except StepError as error:
         _handle_error(turn, error)
     _finish_turn(turn)

@@ -7,7 +7,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
 from queue import SimpleQueue
 from types import ModuleType
@@ -33,6 +33,7 @@ from memoranda.lang.expression.nodes import Node
 from memoranda.lang.python_functions import json_value, load_module
 from memoranda.model.clock import Clock, SystemClock
 from memoranda.model.text import quote, words_of
+from memoranda.model.trust import OriginKind
 
 if TYPE_CHECKING:
     import asyncio
@@ -54,7 +55,7 @@ class _Call(Protocol):
 class _Entry:
     """One tool: its parameters, its description, and how it is called."""
 
-    __slots__ = ("call_tool", "delay", "description", "parameters", "retries", "timeout")
+    __slots__ = ("call_tool", "delay", "description", "kind", "parameters", "retries", "timeout")
 
     def __init__(self, parameters: Parameters, description: str, call_tool: _Call | None, timeout: float) -> None:
         self.parameters = parameters
@@ -63,6 +64,8 @@ class _Entry:
         self.timeout = timeout
         self.retries = 0
         self.delay = 0.0
+        self.kind: OriginKind = "tool_internal"
+        """What kind of origin its results are from."""
 
 
 class Toolbox:
@@ -80,14 +83,17 @@ class Toolbox:
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
         egress: EgressPolicy = LOCAL_EGRESS,
+        trusted: Container[str] = (),
     ) -> None:
         """Combine functions, given by name, as a module or as a Python file, with the declarations of tools.
 
         `defaults` evaluates the default of a declared parameter; `templates` returns the parsed template of an
         endpoint, header or body, which may read `secrets` by name. `timeout` is in seconds, for tools that declare
-        none; `egress` says where HTTP tools may send requests. A function with the name of an HTTP tool replaces it.
+        none; `egress` says where HTTP tools may send requests; `trusted` are tools whose results are the agent's own
+        word. A function with the name of an HTTP tool replaces it.
         """
         self._defaults = defaults
+        self._trusted = trusted
         self._clock: Clock = clock or SystemClock()
         self._sleep = sleep
         self._entries: dict[str, _Entry] = {}
@@ -97,6 +103,7 @@ class Toolbox:
             entry = self._tool_entry(tool, functions.pop(name, None), timeout)
             if entry.call_tool is None and tool.endpoint is not None:
                 entry.call_tool = HttpTool(tool, templates, secrets or {}, self._clock, egress).request
+                entry.kind = "tool_external"
             self._entries[name] = entry
         for name, function in functions.items():
             parameters = function_parameters(function)
@@ -121,6 +128,15 @@ class Toolbox:
         """Say whether a tool can be called: it has a function, or an endpoint."""
         entry = self._entries.get(name)
         return entry is not None and entry.call_tool is not None
+
+    def kind(self, name: str) -> OriginKind:
+        """Return as what kind of origin the results of a tool are passed on; an unknown tool may be anything."""
+        entry = self._entries.get(name)
+        return "tool_external" if entry is None else entry.kind
+
+    def is_trusted(self, name: str) -> bool:
+        """Return whether the results of a tool are the agent's own word, whatever they are made of."""
+        return name in self._trusted
 
     def schema(self, name: str) -> dict[str, Any]:
         """Return the JSON schema of a tool's parameters, with the description of the tool, for a model."""

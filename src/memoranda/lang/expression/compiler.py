@@ -256,15 +256,23 @@ CORE: Mapping[type[Node], Callable[[Any, Compilation], Closure]] = {
 class Expression:
     """A compiled expression, which can be run many times and from any thread."""
 
-    __slots__ = ("closure", "node", "truthy")
+    __slots__ = ("_paths", "closure", "node", "truthy")
 
     def __init__(self, node: Node, dialect: Dialect, *, resolve: Resolve | None = None) -> None:
         """Compile a node once; see `compile_node`."""
         self.node = node
+        self._paths: tuple[Path, ...] | None = None
         self.closure = compile_node(node, dialect, resolve=resolve)
         """Computes the value, for callers with an `ExpressionRun` of their own."""
         self.truthy = dialect.truthy
         """Returns whether a value counts as true."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths that it mentions, without local names."""
+        if self._paths is None:
+            self._paths = tuple(dict.fromkeys(path for path, _ in nodes.paths_read(self.node)))
+        return self._paths
 
     def value(self, names: Names, run: ExpressionRun | None = None) -> Any:
         """Compute the value with variables."""

@@ -21,10 +21,11 @@ from memoranda.mashin.runtime.execution import Resources, Visit, failure_of, ste
 from memoranda.model.text import quote
 from memoranda.model.value import encode
 from memoranda.runs.outcome import Failure, Paused, StepFailed, Waiting
+from memoranda.runs.provenance import OWN, Provenance
 from memoranda.runs.storage import JournalEntry
 
 _UNSET: Any = object()
-_JOURNAL_ONLY = frozenset({"spent", "calls"})
+_JOURNAL_ONLY = frozenset({"spent", "calls", "made_of"})
 """Details of an effect that are in the journal and not in the event of the step."""
 _SHOWN = 500
 """Maximum length of each value in a request for approval, in characters."""
@@ -35,6 +36,8 @@ class EffectResult(msgspec.Struct, frozen=True):
 
     value: Any
     about: dict[str, Any] = {}
+    made_of: Provenance = OWN
+    """Where the value comes from, apart from what the step sends."""
 
 
 class StepEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +85,8 @@ def carry_out(visit: Visit, effect: StepEffect) -> Any:
             _note_findings(visit, detail)
         elif name not in _JOURNAL_ONLY:
             visit.about[name] = detail
+    if "made_of" in entry.about:
+        visit.provenance |= msgspec.convert(entry.about["made_of"], Provenance)
     if "run" in visit.about:
         record.run = visit.about["run"]
     if entry.error is not None:
@@ -104,6 +109,8 @@ def _perform(visit: Visit, effect: StepEffect, sends: dict[str, Any]) -> Journal
     try:
         result = effect.perform(execution.resources, sends)
         value, about = result.value, result.about
+        if result.made_of:
+            about = {**about, "made_of": msgspec.to_builtins(result.made_of)}
     except MemorandaError as error:
         failure = failure_of(error, visit.step)
     except StepFailed as caught:

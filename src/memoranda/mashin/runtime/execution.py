@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -33,6 +33,7 @@ from memoranda.model.scope import Scope
 from memoranda.model.text import storable_text
 from memoranda.model.value import encode
 from memoranda.runs.outcome import LONGEST_MESSAGE, CallResult, Failure, StepFailed, Waiting, details_of
+from memoranda.runs.provenance import OWN, Provenance, Provenances
 from memoranda.runs.recorder import Recorder
 from memoranda.runs.storage import EntryKind, Journal, JournalEntry
 
@@ -126,10 +127,14 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context: dict[str, Any] = {}
     budget: Budget
     chosen: Chosen = Chosen.of(DEFAULT_BEHAVIOUR)
+    provenance: Provenance = OWN
+    """Where the input comes from, as far as a machine that called it knows."""
     before: dict[str, int] = {}
     """What its callers had used of the budget by then."""
     used: dict[str, int] = {}
     """What it has used itself, the machines it called included."""
+    output_made_of: Provenance = OWN
+    """Where its output comes from, once it has one."""
 
     @classmethod
     def read(cls, stored: Any) -> Begun:
@@ -221,8 +226,8 @@ class Callee(Protocol):
         """Its compiled text."""
         ...
 
-    def run_for(self, inputs: dict[str, Any], by: Execution) -> CallResult:
-        """Run it for another machine."""
+    def run_for(self, inputs: dict[str, Any], by: Execution, provenance: Provenance) -> CallResult:
+        """Run it for another machine; `provenance` is where the input comes from."""
         ...
 
 
@@ -271,12 +276,27 @@ class Execution(msgspec.Struct, kw_only=True):
     """Whether it ended with `remember` steps after it had asked: then its output is what they follow."""
     reply: Any = None
     """The value that the last step other than `remember` gave."""
+    made_of: Provenances = msgspec.field(default_factory=Provenances)
+    """Where the input and the values of steps come from that are not the machine's own."""
+    last_made_of: Provenance = OWN
+    """Where the value of the last step comes from, or the failure of the steps that failed."""
+    reply_made_of: Provenance = OWN
+    output_made_of: Provenance = OWN
     _visits: dict[str, int] = {}
 
     def __post_init__(self) -> None:
         """Set the names that expressions can read."""
         steps = {"steps": self.steps, "state": self.steps}
         self.names = {"input": self.input, **steps, "context": self.context, "error": None}
+
+    def keep(self, step: str, value: Any, provenance: Provenance) -> None:
+        """Store the value of a step, and where it comes from."""
+        self.steps[step] = value
+        self.made_of.put(("steps", step), provenance)
+
+    def provenance_of(self, paths: Iterable[tuple[str, ...]]) -> Provenance:
+        """Return where what is made of some paths comes from; a name alone may be that of a step."""
+        return self.made_of.of([one for path in paths for one in _places(path)])
 
     def enter(self, step: str) -> Visit:
         """Enter a step."""
@@ -288,10 +308,17 @@ class Execution(msgspec.Struct, kw_only=True):
         return Visit(self, step, time, ExpressionRun(clock=self.clock, ids=self.ids, recorded=recorded))
 
 
+def _places(path: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+    """Return what a path may read: a bare name is a step, or a field of the input."""
+    if path[0] in ("input", "context", "error", "steps"):
+        return (path,)
+    return (("steps", *path[1:]),) if path[0] == "state" else (("steps", *path), ("input", *path))
+
+
 class Visit:
     """One time that a step is entered."""
 
-    __slots__ = ("_encoded", "about", "calls", "execution", "noted", "run", "step", "time")
+    __slots__ = ("_encoded", "about", "calls", "execution", "noted", "provenance", "run", "step", "time")
 
     def __init__(self, execution: Execution, step: str, time: int, run: ExpressionRun) -> None:
         """Start with nothing drawn."""
@@ -302,6 +329,8 @@ class Visit:
         self.run = run
         self.about: dict[str, Any] = {}
         """Details for the ledger."""
+        self.provenance = OWN
+        """Where the value of the step comes from: from all expressions that were computed in it, and its effect."""
         self.calls: list[dict[str, Any]] = []
         """Machines that a model has called."""
         self._encoded: tuple[Any, bytes] | None = None
@@ -311,7 +340,10 @@ class Visit:
     def value(self, what: Raw | Compute) -> Any:
         """Return the value of an expression or of a `compute` step."""
         execution = self.execution
-        return execution.plan.programs[what.span].closure(execution.names, self.run)
+        program = execution.plan.programs[what.span]
+        if execution.made_of:
+            self.provenance |= execution.provenance_of(program.paths)
+        return program.closure(execution.names, self.run)
 
     def test(self, condition: Raw) -> bool:
         """Return whether the value of an expression counts as true."""

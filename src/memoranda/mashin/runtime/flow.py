@@ -19,6 +19,7 @@ from memoranda.mashin.runtime.steps import ask, read_memory, recall, remember, w
 from memoranda.model.value import encode_checked
 from memoranda.runs import outcome
 from memoranda.runs.outcome import Failure, Outcome, Paused, StepFailed
+from memoranda.runs.provenance import OWN
 from memoranda.runs.steps import OpenStep
 
 T = TypeVar("T")
@@ -57,6 +58,9 @@ def _output(execution: Execution, value: Any) -> Any:
     A machine that asks something and then remembers the turn replies with the answer, not with the receipt.
     """
     plan = execution.plan
+    # Fields of the output may be computed from anything.
+    known = OWN if plan.responds is None else execution.made_of.all()
+    execution.output_made_of = execution.last_made_of | execution.reply_made_of | known
     try:
         if plan.responds is None and execution.stores_reply:
             value = execution.reply
@@ -130,6 +134,7 @@ def _catch(execution: Execution, act: Callable[[], Any], handler: Block | None) 
         error = msgspec.to_builtins(caught.failure)
     before = execution.names["error"]
     execution.names["error"] = error
+    execution.made_of.put(("error",), execution.last_made_of)
     try:
         return _run_block(execution, handler)
     finally:
@@ -150,7 +155,7 @@ def _run_item(execution: Execution, item: document.Item) -> Any:
         return _run_flow(execution, execution.plan.flows[item.flow.text])
     if type(item) is document.Result:
         value = _compute(execution, "", lambda visit: visit.value(item.value))
-        execution.stores_reply, execution.reply = False, value
+        execution.stores_reply, execution.reply, execution.reply_made_of = False, value, execution.last_made_of
         return value
     if type(item) is document.Retry:
         return _retry(execution, item, "", lambda: _run_block(execution, item.steps))
@@ -191,14 +196,18 @@ def _run_recorded(execution: Execution, step: document.NamedStep | document.AskM
         raise StepFailed(failure) from error
     finally:
         visit.leave()
+        execution.last_made_of |= visit.provenance
     record.output = msgspec.Raw(payload)
     if not visit.noted:
         _note_step(visit, step, payload=payload)
-    execution.steps[name] = value
+    if type(step) is document.Decide:  # whose value is that of its branch
+        visit.provenance |= execution.last_made_of
+    execution.last_made_of = visit.provenance
+    execution.keep(name, value, visit.provenance)
     if type(step) is document.Remember:
         execution.stores_reply = execution.asked
     elif type(step) is not document.Decide:  # whose value is that of its branch
-        execution.stores_reply, execution.reply = False, value
+        execution.stores_reply, execution.reply, execution.reply_made_of = False, value, visit.provenance
         execution.asked = execution.asked or type(step) is document.Ask
     return value
 
@@ -207,7 +216,9 @@ def _compute(execution: Execution, name: str, compute: Callable[[Visit], T]) -> 
     """Compute something that is not a step; an error is a failure under this name."""
     visit = execution.enter(name)
     try:
-        return compute(visit)
+        value = compute(visit)
+        execution.last_made_of = visit.provenance
+        return value
     except (MemorandaError, RecursionError) as error:
         raise StepFailed(_failure_of(error, name)) from error
     finally:
@@ -246,7 +257,10 @@ def _payload(visit: Visit, value: Any) -> bytes:
 
 def _ask(visit: Visit, step: document.Ask) -> Any:
     """Ask a model or a machine. What a model is told of memory is read first, as a step of its own."""
-    told = "" if step.memory is None else _run_step(visit.execution, step.memory)["text"]
+    told = ""
+    if step.memory is not None:
+        told = _run_step(visit.execution, step.memory)["text"]
+        visit.provenance |= visit.execution.last_made_of
     return ask(visit, step, told)
 
 

@@ -37,6 +37,7 @@ from memoranda.model.clock import not_a_duration, parse_duration
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs.outcome import CallResult, Paused, StepFailed, Waiting
+from memoranda.runs.provenance import OWN, Provenance, provenance_of_context, provenance_of_matches
 
 ROUNDS = 8
 """Maximum number of rounds of tool calls before a model has to answer."""
@@ -146,6 +147,7 @@ def _ask_model(visit: Visit, step: Ask, told: str) -> Any:
 
     def perform(resources: Resources, sent: dict[str, Any]) -> EffectResult:
         model = resources.model(named)
+        _tell_model(visit, resources, OWN)
         question = Question(
             role="\n\n".join(filter(None, (sent["role"], sent.get("memory")))),
             task=sent["task"],
@@ -165,7 +167,8 @@ def _ask_model(visit: Visit, step: Ask, told: str) -> Any:
             call_tool=(lambda name, arguments: _call_tool(visit, resources, name, arguments)) if names else None,
         )
         tokens = answer.tokens_in + answer.tokens_out
-        return EffectResult(answer.value, {"model": model.name, "requests": answer.requests, "tokens": tokens})
+        about = {"model": model.name, "requests": answer.requests, "tokens": tokens}
+        return EffectResult(answer.value, about, visit.provenance)
 
     return carry_out(
         visit,
@@ -182,6 +185,12 @@ def _ask_model(visit: Visit, step: Ask, told: str) -> Any:
     )
 
 
+def _tell_model(visit: Visit, resources: Resources, made_of: Provenance) -> None:
+    """Note what a model is told of memory, here and in the ledger: its answer is made of it, too."""
+    visit.provenance |= made_of
+    resources.memory.record_prompt(resources.scope, visit.provenance.refs, to=f"run:{visit.execution.id}")
+
+
 def read_memory(visit: Visit, step: AskMemory) -> Any:
     """Return what a model should be told of what is remembered, as text for its prompt."""
     query = "" if step.query is None else text_of(visit.value(step.query))
@@ -190,7 +199,8 @@ def read_memory(visit: Visit, step: AskMemory) -> Any:
         _require_no_other_approval(resources, engine_recall.RecallAll(scope=resources.scope, query=""))
         context = remembered_context(resources.memory, resources.scope, sent["query"], must=True)
         refs = [item.ref for item in context.items]
-        return EffectResult({"text": told_text(context), "count": len(refs)}, {"ids": refs, "count": len(refs)})
+        about = {"ids": refs, "count": len(refs)}
+        return EffectResult({"text": told_text(context), "count": len(refs)}, about, provenance_of_context(context))
 
     return carry_out(
         visit,
@@ -248,8 +258,9 @@ def _call_tool(visit: Visit, resources: Resources, name: str, arguments: dict[st
     with execution.recorder.step(name, "call") as record:
         record.inputs = sent
         try:
-            called = _machine(resources, name).run_for(sent, execution)
+            called = _machine(resources, name).run_for(sent, execution, visit.provenance)
             record.run = called.run
+            _tell_model(visit, resources, called.provenance)
             output = _output(called, name, visit.step)
         except StepFailed as caught:
             record.fail(caught.failure)
@@ -287,16 +298,16 @@ def _call_machine(visit: Visit, step: Ask, machine: str) -> Any:
         if waited is not None and waited.run and (waited.step, waited.time) == (visit.step, visit.time):
             called = resources.resume(waited.run, execution)
         else:
-            called = _machine(resources, machine).run_for(sent, execution)
+            called = _machine(resources, machine).run_for(sent, execution, visit.provenance)
         if called.status == "waiting":
             raise Paused(Waiting(kind="run", step=visit.step, time=visit.time, run=called.run, about=dict(about)))
-        return EffectResult(answer(called), {"run": called.run})
+        return EffectResult(answer(called), {"run": called.run}, called.provenance)
 
     def in_tests(sent: dict[str, Any]) -> Any:
         resources = execution.resources
         if step.assuming or resources is None or machine not in resources.machines:
             return _default_assumption(visit, step)
-        return answer(resources.machines[machine].run_for(sent, execution))
+        return answer(resources.machines[machine].run_for(sent, execution, visit.provenance))
 
     return carry_out(
         visit,
@@ -339,7 +350,8 @@ def remember(visit: Visit, step: Remember) -> Any:
                 scope=_place(resources, given), collection=collection, namespace=namespace or "", items=()
             ),
         )
-        entry = resources.memory.at(_place(resources, given)).remember(
+        memory = resources.memory.passing_on(visit.provenance.kind)
+        entry = memory.at(_place(resources, given)).remember(
             sent["content"],
             collection=collection,
             metadata=sent["metadata"],
@@ -348,7 +360,10 @@ def remember(visit: Visit, step: Remember) -> Any:
             chunk=chunk,
             source=visit.execution.id,
         )
-        return EffectResult(value(entry.id, entry.expires_at, entry.parts), {"id": entry.id})
+        remembered = value(entry.id or None, entry.expires_at, entry.parts)
+        if entry.held is not None:
+            return EffectResult({**remembered, "held": entry.held}, {"held": entry.held})
+        return EffectResult(remembered, {"id": entry.id})
 
     def value(id: str | None, expires_at: datetime | None, parts: int) -> dict[str, Any]:
         return {
@@ -404,7 +419,8 @@ def recall(visit: Visit, step: Recall) -> Any:
         # A program reads them by their scores; recall ranks by more than that.
         best = sorted(found.results, key=lambda one: -one.score)
         results = [{"content": one.content, "metadata": one.metadata, "score": one.score} for one in best]
-        return EffectResult({"results": results, "count": found.count}, {"ids": [one.id for one in best]})
+        made_of = provenance_of_matches(best)
+        return EffectResult({"results": results, "count": found.count}, {"ids": [one.id for one in best]}, made_of)
 
     value = carry_out(
         visit,

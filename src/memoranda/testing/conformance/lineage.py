@@ -289,7 +289,7 @@ class ContainmentPromises:
         ada.recall("hotels in Rome", collection="pages")
         memory.at("project:atlas").context("hotels in Rome")
         memory.settle()
-        served = [event.position for event in memory.ledger.events() if event.effect == "recall"][1:]
+        served = [one.position for one in memory.ledger.events() if one.effect in ("recall", "context")][1:]
         looked = memory.taint(source="bad.example", dry_run=True)
         assert (set(looked.refs), len(ada.entries())) == ({page.ref, "fact:user:ada#tip"}, 3)
         done = memory.taint(source="bad.example", reason="it was hacked")

@@ -210,11 +210,11 @@ _OBJECT_SETTINGS = object_schema(
 
 
 def _text_action(name: str, inputs: Json) -> Callable[[F], F]:
-    return action(name, inputs=object_schema(inputs), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+    return action(name, inputs=object_schema(inputs), settings=_TEXT_SETTINGS, bindings=BINDINGS, origin=None)
 
 
 def _object_action(name: str, inputs: Json) -> Callable[[F], F]:
-    return action(name, inputs=object_schema(inputs), settings=_OBJECT_SETTINGS, bindings=BINDINGS)
+    return action(name, inputs=object_schema(inputs), settings=_OBJECT_SETTINGS, bindings=BINDINGS, origin=None)
 
 
 @_text_action("ai_agent", _conversation_inputs(ASSISTANT))
@@ -332,7 +332,9 @@ def _instructions(call: Call, system: str, messages: tuple[Said, ...]) -> str:
     mounted = [memory.contract(slug) for slug in call.slugs]
     shown = append_memory(call.inputs.get("system", system), working_memory(mounted, memory.values))
     asked = next((said.text for said in reversed(messages) if said.role == "user"), "")
-    return append_memory(shown, memory.remembered(asked))
+    remembered, made_of = memory.remembered(asked)
+    call.place.tell_model(memory.provenance_of(call.slugs) | made_of)
+    return append_memory(shown, remembered)
 
 
 def _messages(call: Call) -> tuple[Said, ...]:

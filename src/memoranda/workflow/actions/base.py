@@ -31,7 +31,9 @@ from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.python_functions import ConversionError, Parameter, convert, json_value, parameters_of, schemas_of
 from memoranda.model.clock import Clock
 from memoranda.model.text import quote, words_of
+from memoranda.model.trust import OriginKind, check_origin
 from memoranda.runs.outcome import Paused, Unrecorded
+from memoranda.runs.provenance import Provenance
 from memoranda.runs.records import WorkingMemory
 from memoranda.workflow.keywords import SETTINGS, is_name
 
@@ -199,6 +201,10 @@ class Place(Protocol):
         """
         ...
 
+    def tell_model(self, made_of: Provenance) -> None:
+        """Note what a model is told of memory, here and in the ledger: its answer is made of it, too."""
+        ...
+
     def call_task(self, task: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out another task of this workflow with these inputs, as a model's tool."""
         ...
@@ -241,6 +247,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """JSON schema of its settings, without those that every task has."""
     bindings: tuple[str, ...] = ()
     """The kinds of bindings that it supports."""
+    origin: OriginKind | None = "tool_internal"
+    """As what kind of origin its outputs are passed on; None if they are made of its inputs alone."""
 
     @cached_property
     def checks(self) -> tuple[Validator, Validator]:
@@ -265,6 +273,7 @@ def action(
     inputs: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     bindings: Iterable[str] = (),
+    origin: OriginKind | None = "tool_internal",
 ) -> Callable[[F], F]: ...
 def action(
     given: Callable[..., Any] | str | None = None,
@@ -273,12 +282,14 @@ def action(
     inputs: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     bindings: Iterable[str] = (),
+    origin: OriginKind | None = "tool_internal",
 ) -> Any:
     """Mark a function as an action, under its own name or another; its docstring is the description.
 
     Its parameters are the inputs, and their annotations become a closed JSON schema in which those without a default
     are required. A parameter annotated `Call` is not an input: it receives everything about the call. A function whose
-    only parameter is the call reads its inputs from there: any inputs, or those that `inputs` describes.
+    only parameter is the call reads its inputs from there: any inputs, or those that `inputs` describes. `origin` is
+    what kind of origin its outputs are from: `tool_external` if it asks others for them.
 
     >>> @action
     ... def convert(amount: float, currency: str = "EUR") -> dict[str, str]:
@@ -298,6 +309,7 @@ def action(
             inputs=dict(inputs) if inputs is not None else described,
             settings=dict(settings) if settings is not None else _OPEN,
             bindings=tuple(bindings),
+            origin=origin if origin is None else check_origin(origin),
         )
         try:
             function.__action__ = made  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ _INPUTS = {
 }
 
 
-@action("call_workflow", inputs=object_schema(_INPUTS, required=["workflow"]), settings=NO_SETTINGS)
+@action("call_workflow", inputs=object_schema(_INPUTS, required=["workflow"]), settings=NO_SETTINGS, origin=None)
 def call_workflow(call: Call) -> Any:
     """Run another workflow for the same owner, and wait for it.
 
@@ -40,7 +40,9 @@ def call_workflow(call: Call) -> Any:
 _VALUES = {"type": "object", "description": "The values by name; `$context.memory` is not among them."}
 
 
-@action("set_context", inputs=object_schema({"values": _VALUES}, required=["values"]), settings=NO_SETTINGS)
+@action(
+    "set_context", inputs=object_schema({"values": _VALUES}, required=["values"]), settings=NO_SETTINGS, origin=None
+)
 def set_context(call: Call) -> dict[str, Any]:
     """Put values into `$context`, for the tasks that follow.
 
@@ -58,7 +60,9 @@ _MEMORY = {
 }
 
 
-@action(UPDATE_MEMORY, inputs=object_schema({"memory": _MEMORY}, required=["memory"]), settings=NO_SETTINGS)
+@action(
+    UPDATE_MEMORY, inputs=object_schema({"memory": _MEMORY}, required=["memory"]), settings=NO_SETTINGS, origin=None
+)
 def update_memory(call: Call) -> dict[str, Any]:
     """Write records of memory, all of them or none.
 
@@ -72,7 +76,9 @@ def update_memory(call: Call) -> dict[str, Any]:
 _TEXT = {"type": "string", "minLength": 1, "description": "What is said."}
 
 
-@action("send_text_message", inputs=object_schema({"text": _TEXT}, required=["text"]), settings=NO_SETTINGS)
+@action(
+    "send_text_message", inputs=object_schema({"text": _TEXT}, required=["text"]), settings=NO_SETTINGS, origin=None
+)
 def send_text_message(call: Call) -> dict[str, Any]:
     """Say something to the owner of the run; in a thread it becomes part of the conversation.
 
@@ -93,7 +99,7 @@ _TIMEOUT = {
 }
 
 
-@action("wait_for_reply", inputs=object_schema({"timeout": _TIMEOUT}), settings=NO_SETTINGS)
+@action("wait_for_reply", inputs=object_schema({"timeout": _TIMEOUT}), settings=NO_SETTINGS, origin=None)
 def wait_for_reply(call: Call) -> dict[str, Any]:
     """Wait until the owner of the run says something; in a thread it becomes part of the conversation.
 
@@ -154,6 +160,7 @@ _REQUEST = {
     "http_request",
     inputs={**object_schema(_REQUEST, required=["url"]), "not": {"required": ["body", "json"]}},
     settings=NO_SETTINGS,
+    origin="tool_external",
 )
 def http_request(call: Call) -> dict[str, Any]:
     """Send an HTTP request.

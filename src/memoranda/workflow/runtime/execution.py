@@ -17,12 +17,13 @@ from memoranda.errors import EvaluationFailed, Hint, InvalidValue, LimitExceeded
 from memoranda.model.limits import Limits
 from memoranda.model.value import decode, encode_checked
 from memoranda.runs.outcome import Failure, Outcome, StepFailed, execute
+from memoranda.runs.provenance import OWN
 from memoranda.workflow.actions.base import Stopped
 from memoranda.workflow.document import Block, Conditional, Do, Item, Loop, Parallel, Value
 from memoranda.workflow.jsonata import UNDEFINED
 from memoranda.workflow.jsonata_functions import Bounds
 from memoranda.workflow.runtime.parallel import run_all, run_any, run_in_order
-from memoranda.workflow.runtime.state import Execution, Strand, Suspended
+from memoranda.workflow.runtime.state import OUTPUT, Execution, Strand, Suspended
 from memoranda.workflow.runtime.task import Resumed, do_task, failure_of
 
 
@@ -152,16 +153,23 @@ def _note(execution: Execution, strand: Strand, step: str, type: str, **detail: 
 
 def _loop(execution: Execution, strand: Strand, step: Loop, at: Position) -> None:
     before = strand.iteration, strand.accumulator
+    made_of = [strand.provenances.of([path]) for path in _LOOP]
     try:
         passes = _Passes(execution, strand, step, at)
         passes.run(at[1:])
         value = strand.accumulator
     finally:
         strand.iteration, strand.accumulator = before
+    accumulated = strand.provenances.of([("accumulator",)])
+    for path, provenance in zip(_LOOP, made_of, strict=True):  # a loop that waits needs its own when it resumes
+        strand.provenances.put(path, provenance)
     _note(execution, strand, step.path, "loop", passes=passes.done)
     if step.name is not None:
         output = {} if step.accumulate is None or value is UNDEFINED else {step.accumulate.name.text: value}
-        strand.give(step.name.text, output)
+        strand.give(step.name.text, output, accumulated)
+
+
+_LOOP = (("iteration",), ("accumulator",))
 
 
 class _Passes:
@@ -186,13 +194,18 @@ class _Passes:
             return None
         with failing(self.step.path):
             found = self._check_storable(self.execution.value(self.step.items, self.strand))
+        made_of = self.execution.provenance_of(self.step.items, self.strand)
+        self.strand.provenances.put(("iteration",), made_of | self.strand.provenances.of([("iteration",)]))
         return cast("list[Any]", found) if isinstance(found, list) else []
 
     def _initial(self) -> Any:
         accumulate = self.step.accumulate
         if accumulate is None or accumulate.initial is None:
+            self.strand.provenances.put(("accumulator",), OWN)
             return UNDEFINED
         with failing(self.step.path):
+            made_of = self.execution.provenance_of(accumulate.initial, self.strand)
+            self.strand.provenances.put(("accumulator",), made_of)
             return self._check_storable(self.execution.value(accumulate.initial, self.strand))
 
     def run(self, inside: Position) -> None:
@@ -252,6 +265,8 @@ class _Passes:
     def _merge(self) -> None:
         merge = self.step.accumulate.merge if self.step.accumulate else None
         if merge is not None:
+            made_of = self.strand.provenances.of([("accumulator",)]) | self.execution.provenance_of(merge, self.strand)
+            self.strand.provenances.put(("accumulator",), made_of)
             with failing(self.step.path):
                 longer = self._longer()
                 self.strand.accumulator = (
@@ -326,7 +341,9 @@ def begin(execution: Execution, strand: Strand, *, first: Callable[[], None], ke
         execution.recorder.flush()
         with failing("thread"):
             first()
-        strand.set_context(_section(execution, strand, execution.plan.document.context, "context"))
+        context = execution.plan.document.context
+        made_of = OWN if context is None else execution.provenance_of(context, strand)
+        strand.set_context(_section(execution, strand, context, "context"), made_of)
 
     return execute(
         execution.recorder, lambda: _outcome(execution, strand, first=prepare), keep, limits=execution.memory.limits
@@ -369,7 +386,9 @@ def _outcome(execution: Execution, strand: Strand, *, first: Callable[[], None],
     try:
         first()
         run_block(execution, strand, execution.plan.document.flow, at)
-        output = _section(execution, strand, execution.plan.document.outputs, "outputs")
+        outputs = execution.plan.document.outputs
+        output = _section(execution, strand, outputs, "outputs")
+        strand.provenances.put(OUTPUT, OWN if outputs is None else execution.provenance_of(outputs, strand))
     except Suspended as suspended:
         return Outcome(status="waiting", waiting=suspended.waiting, position=tuple(suspended.position))
     except StepFailed as caught:

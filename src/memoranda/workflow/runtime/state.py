@@ -18,6 +18,7 @@ from memoranda.errors import Hint, LimitExceeded
 from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.runs.outcome import CallResult, Paused, Waiting
+from memoranda.runs.provenance import Provenance, Provenances
 from memoranda.runs.recorder import Recorder
 from memoranda.runs.records import WorkingMemory
 from memoranda.workflow.actions.base import Stopped
@@ -28,6 +29,9 @@ from memoranda.workflow.jsonata import UNDEFINED
 from memoranda.workflow.keywords import RESERVED_CONTEXT
 from memoranda.workflow.runtime.plan import ModelChoice, Plan
 from memoranda.workflow.threads import Thread
+
+OUTPUT = ("outputs",)
+"""The path under which the provenance of the output of a run is kept."""
 
 
 class Stop:
@@ -77,6 +81,8 @@ class Strand:
     accumulator: Any = UNDEFINED
     changed_outputs: dict[str, Any] = field(default_factory=dict[str, Any])
     changed_context: dict[str, Any] = field(default_factory=dict[str, Any])
+    provenances: Provenances = field(default_factory=Provenances)
+    """Where the values of variables come from that are not the workflow's own."""
 
     def variables(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables of expressions; a missing one is left out, so that reading it is not an error."""
@@ -93,12 +99,15 @@ class Strand:
             seen["result"] = self.result
         return seen
 
-    def give(self, name: str, value: Any) -> None:
+    def give(self, name: str, value: Any, provenance: Provenance) -> None:
         """Store the output of a task or a loop under its name."""
         self.outputs[name] = self.changed_outputs[name] = value
+        self.provenances.put(("output", name), provenance)
 
-    def set_context(self, values: Mapping[str, Any]) -> None:
+    def set_context(self, values: Mapping[str, Any], provenance: Provenance) -> None:
         """Set values in the context."""
+        for name in values:
+            self.provenances.put(("context", name), provenance)
         # A new dictionary each time: an expression may be reading the old one.
         self.context = {**self.context, **values}
         self.changed_context.update(values)
@@ -113,15 +122,18 @@ class Strand:
             may_wait=False,
             changed_outputs={},
             changed_context={},
+            provenances=Provenances(self.provenances),
         )
 
     def join(self, branch: Strand) -> None:
         """Merge the changes of a branch; its memory writes are visible already."""
+        made_of = branch.provenances
         for name, value in branch.changed_outputs.items():
-            self.give(name, value)
-        if branch.changed_context:
-            self.set_context(branch.changed_context)
+            self.give(name, value, made_of.of([("output", name)]))
+        for name, value in branch.changed_context.items():
+            self.set_context({name: value}, made_of.of([("context", name)]))
         self.result = branch.result
+        self.provenances.put(("result",), made_of.of([("result",)]))
 
 
 class Reach(Protocol):
@@ -136,8 +148,10 @@ class Reach(Protocol):
         """Where requests may go."""
         ...
 
-    def call(self, name: str, input: Mapping[str, Any], by: Execution, stop: Stop) -> CallResult:
-        """Run another workflow for the same owner."""
+    def call(
+        self, name: str, input: Mapping[str, Any], by: Execution, stop: Stop, provenance: Provenance
+    ) -> CallResult:
+        """Run another workflow for the same owner; `provenance` is where its input comes from."""
         ...
 
     def resume(self, run: str) -> CallResult:
@@ -204,6 +218,16 @@ class Execution:
         """Return what a template, or a value of the document, is in a strand."""
         found = template if isinstance(template, Template) else self.plan.templates[template.path]
         return found.value(strand.variables(self.input), self.drawing(), bounds=self.behaviour.bounds)
+
+    def provenance_of(self, template: Template | Value, strand: Strand) -> Provenance:
+        """Return where what a template, or a value of the document, is in a strand comes from."""
+        found = template if isinstance(template, Template) else self.plan.templates[template.path]
+        paths = found.paths
+        made_of = strand.provenances.of(paths)
+        for path in paths:
+            if path[0] == "context" and path[1:2] in ((), (RESERVED_CONTEXT,)):
+                made_of |= strand.memory.provenance_of(path[2:3] or None)
+        return made_of
 
     def test(self, value: Value, strand: Strand) -> bool:
         """Return whether a value of the document is true in a strand."""

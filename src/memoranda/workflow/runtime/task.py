@@ -21,16 +21,19 @@ from memoranda.errors import ActionFailed, InvalidValue, LimitExceeded, Memorand
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.python_functions import encode_json
 from memoranda.model.names import require_label
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote, storable_text
+from memoranda.model.trust import OriginKind
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.runs.outcome import LONGEST_MESSAGE, CallResult, Failure, Paused, StepFailed, Waiting, details_of
+from memoranda.runs.provenance import OWN, Provenance, provenance_of_message, together
 from memoranda.runs.steps import OpenStep, WatchedModel
 from memoranda.workflow.actions.base import Call, Message, Stopped, Tool, carry_out
 from memoranda.workflow.keywords import RESERVED_CONTEXT
 from memoranda.workflow.runtime.parallel import within
 from memoranda.workflow.runtime.plan import Retrying, Task, ToolUse, Use
 from memoranda.workflow.runtime.state import Execution, Stop, Strand, Suspended
-from memoranda.workflow.threads import add_message, check_text, messages
+from memoranda.workflow.threads import add_message, check_text, read_messages
 
 LONGEST_WAIT = 3_600 * 24 * 365 * 10
 """Seconds: ten years."""
@@ -53,10 +56,12 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many messages of that run were passed on to the owner."""
     failed: int = 0
     """How many attempts had failed before the one that waits."""
+    provenance: Provenance = OWN
+    """Where its inputs and settings come from, and what it was told so far."""
 
 
 class _UseTool(Protocol):
-    def __call__(self, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace) -> Any: ...
+    def __call__(self, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace) -> tuple[Any, Provenance]: ...
 
 
 class _CallPlace:
@@ -69,19 +74,26 @@ class _CallPlace:
         task: str,
         *,
         use_tool: _UseTool,
-        tools: tuple[ToolUse, ...] = (),
         resumed: Resumed | None = None,
         within: _CallPlace | None = None,
+        use: Use,
+        provenance: Provenance,
     ) -> None:
         self._execution = execution
         self._strand = strand
         self._task = task
-        self._tools = {tool.name: tool for tool in tools}
+        self._tools = {tool.name: tool for tool in use.tools}
         self._use_tool = use_tool
         self._resumed = resumed or Resumed()
         self._within = within
         self._stop = Stop(strand.stop if within is None else within._stop)
-        self.memory = (strand.memory if within is None else within.memory).branch(self._stop.while_running)
+        trusted = execution.behaviour.trusted_tools
+        self._is_trusted = task in trusted or use.action.name in trusted
+        self._kind: OriginKind | None = use.action.origin
+        self.made_of = provenance
+        """Where what the action knows comes from."""
+        around = strand.memory if within is None else within.memory
+        self.memory = around.branch(self._stop.while_running, lambda: self.provenance.kind)
         self.run = execution.id
         self.workflow = execution.plan.name
         self.owner = execution.owner
@@ -91,6 +103,20 @@ class _CallPlace:
         self._waits = 0
         self._sent = 0
         self._called: list[Any] = []
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where what the action stores and gives comes from."""
+        return OWN if self._is_trusted else self.made_of | Provenance(self._kind)
+
+    def tell_model(self, made_of: Provenance) -> None:
+        self.made_of |= made_of
+        refs = self.made_of.refs
+        self._execution.memory.record_prompt(self._owner_scope, refs, to=f"run:{self.run}")
+
+    @property
+    def _owner_scope(self) -> Scope:
+        return Scope.of(tenant=self._execution.memory.tenant, user=self.owner)
 
     def while_running(self) -> AbstractContextManager[None]:
         return self._stop.while_running()
@@ -113,13 +139,19 @@ class _CallPlace:
             thread = self._execution.thread
             if thread is not None:
                 name = self.workflow
-                add_message(self._execution.memory, thread, text, sender=name, by_owner=False, workflow=name)
+                kind = self.provenance.kind
+                memory = self._execution.memory
+                add_message(memory, thread, text, sender=name, by_owner=False, workflow=name, kind=kind)
             self._execution.messages.append(text)
 
     def history(self, limit: int) -> list[Message]:
         self._stop.check()
         thread = self._execution.thread
-        return [] if thread is None else messages(self._execution.memory, thread, limit)
+        if thread is None:
+            return []
+        found = read_messages(self._execution.memory, thread, limit)
+        self.made_of |= together(map(provenance_of_message, found))
+        return [msgspec.convert(fact.value, Message) for fact in found]
 
     def set_context(self, values: Mapping[str, Any]) -> None:
         if RESERVED_CONTEXT in values:
@@ -130,7 +162,7 @@ class _CallPlace:
             )
         copied = decode(encode_checked(dict(values), self._execution.memory.limits))
         with self._stop.while_running():
-            self._strand.set_context(copied)
+            self._strand.set_context(copied, self.provenance)
 
     # waiting
 
@@ -165,6 +197,7 @@ class _CallPlace:
             called=tuple(self._called),
             pending=pending,
             heard=heard,
+            provenance=self.made_of,
         )
         suspended.within(msgspec.to_builtins(kept))
         return suspended
@@ -181,10 +214,12 @@ class _CallPlace:
             if resumed.pending is not None and number == len(resumed.called):
                 called, heard = self._execution.reach.resume(resumed.pending), resumed.heard
             else:
-                called, heard = self._execution.reach.call(name, input, self._execution, self._stop), 0
+                called = self._execution.reach.call(name, input, self._execution, self._stop, self.provenance)
+                heard = 0
             self._execution.recorder.current_step.run = called.run
             self._execution.messages.extend(called.messages[heard:])
             output = self._output(called, name)
+            self.made_of |= called.provenance
             # It may have written records that are read from here on.
             self.memory.reload()
         self._called.append(output)
@@ -219,7 +254,13 @@ class _CallPlace:
                 hint=did_you_mean(task, self._tools, otherwise="Bind it with `tools`"),
                 value=task,
             )
-        return self._use_tool(tool, dict(arguments), within=self)
+        try:
+            output, made_of = self._use_tool(tool, dict(arguments), within=self)
+        except MemorandaError:
+            self.made_of |= Provenance(tool.call.action.origin)  # the model is told what went wrong
+            raise
+        self.tell_model(made_of)
+        return output
 
 
 def _check_time(timeout: Any) -> None:
@@ -243,7 +284,7 @@ def do_task(execution: Execution, strand: Strand, task: Task, resumed: Resumed |
         try:
             if resumed is None:
                 execution.count_step()
-            output, written = run.output(resumed or run.begin())
+            output, written, provenance = run.output(resumed or run.begin())
         except MemorandaError as error:
             failure = failure_of(error, task.name)
             with strand.stop.while_running():
@@ -252,8 +293,9 @@ def do_task(execution: Execution, strand: Strand, task: Task, resumed: Resumed |
         # A task that was stopped meanwhile changes nothing, not even the record.
         with strand.stop.while_running():
             run.note(payload=written)
-            strand.give(task.name, output)
+            strand.give(task.name, output, provenance)
             strand.result = output
+            strand.provenances.put(("result",), provenance)
 
 
 def failure_of(error: MemorandaError, step: str) -> Failure:
@@ -284,10 +326,12 @@ class _TaskRun:
         # If the call waits, its inputs and settings are stored.
         for given in (inputs, settings):
             encode_checked(given, execution.memory.limits)
-        return Resumed(inputs=inputs, settings=settings)
+        made_of = execution.provenance_of(task.inputs, self.strand)
+        made_of |= execution.provenance_of(task.use.settings, self.strand)
+        return Resumed(inputs=inputs, settings=settings, provenance=made_of)
 
-    def output(self, resumed: Resumed) -> tuple[Any, bytes]:
-        """Return the output of the action, also as JSON, retrying as the policy says."""
+    def output(self, resumed: Resumed) -> tuple[Any, bytes, Provenance]:
+        """Return the output of the action, also as JSON, and where it comes from, retrying as the policy says."""
         retries = self.task.policy.retries
         self.attempts = resumed.failed
         self.step.inputs = resumed.inputs
@@ -296,7 +340,8 @@ class _TaskRun:
         while True:
             self.attempts += 1
             try:
-                return _encode_output(self._attempt(resumed), self.task.name, self.execution)
+                output, made_of = self._attempt(resumed)
+                return *_encode_output(output, self.task.name, self.execution), made_of
             except MemorandaError as error:
                 if not _is_retried(error, self.attempts, retries):
                     raise
@@ -304,17 +349,24 @@ class _TaskRun:
             self.execution.behaviour.sleep(delay_before(self.attempts + 1, retries))
             self.strand.stop.check()
 
-    def _attempt(self, resumed: Resumed) -> Any:
+    def _attempt(self, resumed: Resumed) -> tuple[Any, Provenance]:
         execution, strand, task = self.execution, self.strand, self.task
         use_tool = partial(_use_tool, execution, strand)
         resumed = msgspec.structs.replace(resumed, failed=self.attempts - 1)
-        place = _CallPlace(execution, strand, task.name, use_tool=use_tool, tools=task.use.tools, resumed=resumed)
+        place = _CallPlace(
+            execution,
+            strand,
+            task.name,
+            use_tool=use_tool,
+            resumed=resumed,
+            use=task.use,
+            provenance=resumed.provenance,
+        )
         call = _call(task.use, task.name, resumed.inputs, resumed.settings, place, execution)
         act = partial(self._carry_out, call)
         try:
-            if not task.policy.timeout_ms:
-                return act()
-            return within(task.policy.timeout_ms / 1_000, act)
+            output = within(task.policy.timeout_ms / 1_000, act) if task.policy.timeout_ms else act()
+            return output, place.provenance
         except TimeoutError:
             raise ActionFailed(
                 f"the task {quote(task.name)} took longer than {task.policy.timeout_ms:g} ms",
@@ -373,12 +425,20 @@ def _settings(execution: Execution, strand: Strand, use: Use, *, timeout: float 
 
 def _use_tool(
     execution: Execution, strand: Strand, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace
-) -> Any:
-    """Carry out a tool for a model, and return its output; the model is told about errors."""
+) -> tuple[Any, Provenance]:
+    """Carry out a tool for a model, and return its output with its provenance; the model is told about errors."""
     execution.count_step()
     use = tool.call
     tools = partial(_use_tool, execution, strand)
-    place = _CallPlace(execution, strand, tool.name, use_tool=tools, tools=use.tools, within=within)
+    place = _CallPlace(
+        execution,
+        strand,
+        tool.name,
+        use_tool=tools,
+        within=within,
+        use=use,
+        provenance=within.provenance | execution.provenance_of(use.settings, strand),
+    )
     detail: dict[str, Any] = {"type": use.action.name, "tool": True}
     written: bytes | None = None
     execution.recorder.flush()
@@ -388,7 +448,7 @@ def _use_tool(
             call = _call(use, tool.name, arguments, _settings(execution, strand, use), place, execution)
             output, written = _encode_output(carry_out(use.action, call), tool.name, execution)
             step.output = msgspec.Raw(written)
-            return output
+            return output, place.provenance
         except MemorandaError as error:
             detail["error"] = failure_of(error, tool.name).type
             raise
