@@ -5,6 +5,7 @@ Until it is released, a held write is in no read: only its effect is stored, wit
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from memoranda.model.effect import Approval, Cause, Effect
 from memoranda.model.event import Note
 from memoranda.model.trust import Origin, is_at_least
 from memoranda.model.value import encode
-from memoranda.store.base import Transaction
+from memoranda.store.base import ContentKey, Transaction
 
 
 def hold(
@@ -31,8 +32,9 @@ def hold(
     if call.origin.source is not None:  # the decision will come from another source
         effect = effect.with_source(call.origin.source)
     _ensure_keepable(effect)
-    approval = Approval(
-        id=call.ids.new("approval"),
+    id, earlier = _id_of_conflict(rows, effect, call) if cause == "conflict" else (call.ids.new("approval"), None)
+    approval = earlier or Approval(
+        id=id,
         tenant=effect.scope.tenant,
         scope=effect.scope.path,
         actor=call.origin.actor,
@@ -46,7 +48,8 @@ def hold(
         effect=effect,
         requested_at=call.now,
     )
-    rows.put(approval)
+    if earlier is None:
+        rows.put(approval)
     detail = {"capability": capability, **effect.pending_detail()}
     if cause != "policy":
         detail |= {"cause": cause, "findings": list(findings)}
@@ -59,6 +62,26 @@ def hold(
         decision="pending",
     )
     return approval, note
+
+
+def _id_of_conflict(rows: Transaction, effect: Effect, call: Call) -> tuple[str, Approval | None]:
+    """Return the id of a conflict, and the conflict if the same write of the same origin is waiting already.
+
+    A program that repeats a contested write in each turn does not fill the list. One that was decided is asked again.
+    """
+    origin, tenant = call.origin, effect.scope.tenant
+    key = rows.get(ContentKey, tenant, effect.scope.path)
+    if key is None:
+        return call.ids.new("approval"), None
+    said = encode([effect, origin.actor, origin.kind, origin.source])
+    attempt = 0
+    while True:
+        # The scope's secret, because the id stays in the ledger when the content is erased.
+        id = "approval_" + hmac.digest(key.secret, b"%d %b" % (attempt, said), "sha256").hex()[:32]
+        earlier = rows.get(Approval, tenant, id)
+        if earlier is None or earlier.status == "pending":
+            return id, earlier
+        attempt += 1
 
 
 def _rules_to_keep(rules: Rules | None) -> dict[str, Any]:

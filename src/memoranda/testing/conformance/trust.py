@@ -174,6 +174,24 @@ class AuthorityPromises:
         assert other.set("weather", "rain").version == 1
         assert other.set("weather", "sun").version == 2
 
+    def test_g38_the_same_contested_write_is_one_conflict_until_it_is_decided(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        ada.set("city", "Oslo")
+        tool, page = from_tool(memory), memory.from_origin("unknown").scope(user="ada")
+        waiting = [assert_raises(Held, tool.set, "city", "Rome").details["approval"] for _ in range(3)]
+        assert len(set(waiting)) == 1 and [one.id for one in memory.conflicts()] == waiting[:1]
+        for _ in range(2):
+            assert_raises(Held, tool.set, "city", "Bari")
+            assert_raises(Held, page.set, "city", "Rome")
+        assert len(memory.conflicts()) == 3
+        for one in memory.conflicts():
+            memory.approvals.refuse(one.id, reason="it is Oslo")
+        again = assert_raises(Held, tool.set, "city", "Rome").details["approval"]
+        assert [one.id for one in memory.conflicts()] == [again] and again not in waiting
+        memory.approvals.approve(again)
+        assert (ada.value("city"), memory.conflicts()) == ("Rome", [])
+
     def test_g38_a_conflict_is_resolved_with_a_reason_and_both_sides_are_in_the_ledger(
         self, memory: Memory, ada: ScopedMemory
     ) -> None:
