@@ -164,7 +164,8 @@ def _memory_text(turn: ActiveTurn) -> str:
     if facts.user is None or turn.replay is not None:
         return ""
     scope = agent_scope(facts.user, turn.frame.plan.name)
-    return turn.hide(remembered_text(facts.memory, scope, turn.text))
+    turn.remembered = turn.hide(remembered_text(facts.memory, scope, turn.text))
+    return turn.remembered
 
 
 def _recall_instructions(turn: ActiveTurn) -> list[str]:
