@@ -217,18 +217,20 @@ def test_p7_also_after_a_turn_that_was_interrupted_and_after_a_summary(
 
 
 @pytest.mark.usefixtures("filled")
-def test_p8_a_reminder_stays_in_the_history_as_it_was_whatever_happens_to_the_archive(
+def test_p8_a_reminder_stays_in_the_history_as_it_was_and_is_sent_without_deleted_lines(
     memory: Memory, gardener: Agent, say: Callable[..., Any], write: Callable[..., Any], scripted: Any
 ) -> None:
     first = preview(memory, gardener, "heather?", user="ada", memory_policy={"archival_mode": "auto"})
     say("heather?", "Moved.", memory_policy={"archival_mode": "auto"})
-    write("archival", "- All gone.")
+    deleted = "The heather seed is in the tin."
+    assert deleted in first.reminders
+    write("archival", "- All gone.")  # a correction, which leaves what was said as it is
     memory.scope(user="ada", agent="gardener").blocks.delete("archival")
     model = scripted("You are welcome.")
     say("Thanks", model=model)
     assert model.asked[0].messages == (
         Said("user", "heather?"),
-        Said("user", first.reminders),
+        Said("user", first.reminders.replace(deleted, "[forgotten].")),
         Said("assistant", "Moved."),
         Said("user", "Thanks"),
     )

@@ -320,7 +320,7 @@ list_conflicts
 reject withdraw list_rejections
 set_guard read_guards
 read_lineage copy validate taint read_deletions read_rollbacks read_epoch
-probe_leaks
+probe_leaks read_omissions
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}

@@ -314,3 +314,17 @@ def test_what_was_taken_back_in_earlier_versions_stays_away(
 def test_lines_of_earlier_versions_go_with_their_conversation(memory: Memory, earlier: None, lines: Any) -> None:
     assert forget_conversation(memory, "old", user="ada") == ["- Lives in Porto", "- Prefers tea"]
     assert lines() == ["- Has a boat"]
+
+
+def test_what_was_forgotten_is_not_learned_from_what_was_said_before(
+    memory: Memory, ada: ScopedMemory, clock: FakeClock, talk: Any
+) -> None:
+    ada.set("home.city", "Turku")
+    talk("I live in Turku. I am vegan.")
+    clock.advance(60)
+    ada.delete("home.city")
+    run_sleep_time(memory, "c1", user="ada")
+    assert statements(ada) == ["Is vegan"]
+    clock.advance(60)
+    sleep(memory, talk, "I live in Turku.")
+    assert "Turku" in str(statements(ada))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
-from datetime import UTC
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,12 +35,14 @@ from memoranda.abl.runtime.turn import open_session, take_turn
 from memoranda.abl.variables import FROM_OUTSIDE, fits
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
+from memoranda.engine.omissions import ReadOmissions
 from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, Hint, InvalidInput, LimitExceeded, MemorandaError, ScopeEnded, UsageError
 from memoranda.governance.runs import ReadSteps
 from memoranda.lang.diagnostics import closest
 from memoranda.model.event import RunStep
 from memoranda.model.names import SESSION_RECORD
+from memoranda.model.omission import Omissions
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, without_halves
 from memoranda.model.value import decode, encode_checked
@@ -432,6 +434,7 @@ class Session:
             team=self._setting.team.get,
             resting=dict(self._resting),
         )
+        turn.omissions = self._omissions
         recording = self._setting.behaviour.recording
         if recording.is_on:
             clock, last = self._setting.memory.clock, self._state.recorded
@@ -444,6 +447,17 @@ class Session:
     def _past(self, frame: Frame) -> list[tuple[Any, str]]:
         first, count = frame.state.notes.history
         return cast("list[tuple[Any, str]]", past_messages(read_turns(self._setting.memory, self._scope), first, count))
+
+    def _omissions(self, now: Sequence[str]) -> Omissions:
+        """Return what was forgotten since the session began, but for what was said since or is said now."""
+        memory = self._setting.memory
+        effect = ReadOmissions(scope=self._scope, key=SESSION_RECORD, owner=self._facts.user)
+        found: Omissions = memory.perform(effect)
+        if not found:
+            return found
+        records = [one.turn for one in read_turns(memory, self._scope)]
+        said: list[tuple[datetime | None, str]] = [(datetime.fromisoformat(one.at), one.input or "") for one in records]
+        return found.renewed_by((*said, *((None, text) for text in now)))
 
     def rest(self) -> None:
         """Unload everything that can be loaded again."""

@@ -19,12 +19,14 @@ import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import FindFacts, GetFact, ListFacts, SetFact, WriteFacts
+from memoranda.engine.omissions import ReadOmissions
 from memoranda.errors import InvalidScope, NotFound
 from memoranda.model.clock import utc_now
 from memoranda.model.conversation import ConversationState, Draft, MessageState, Part, ThreadState
 from memoranda.model.fact import Fact
 from memoranda.model.limits import check_count
 from memoranda.model.names import CHAT_RECORD, LONGEST_LABEL, THREAD_MESSAGES, THREAD_RECORD
+from memoranda.model.omission import Omissions
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
@@ -263,15 +265,27 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_history(memory: Memory, user: str, id: str) -> History:
-    """Return what a model sees of a conversation; empty before it begins."""
+    """Return what a model sees of a conversation, without what was forgotten since; empty before it begins."""
     scope = conversation_scope(memory, user, id)
     found = read_state(memory, scope)
     if found is None:
         return History(version=0)
     kept, version = found
     parts = read_parts(memory, scope, kept.covered, kept.seq)
+    # Read after the parts: what was forgotten meanwhile is left out, too.
+    omissions: Omissions = memory.perform(ReadOmissions(scope=scope, key=CHAT_RECORD, since=kept.opened_at))
     active = kept.is_held(utc_now(memory.clock))
-    return History(version=version, agent_id=kept.agent_id, active=active, parts=tuple(parts))
+    shown = tuple(leave_out(parts, omissions)) if omissions else tuple(parts)
+    return History(version=version, agent_id=kept.agent_id, active=active, parts=shown)
+
+
+def leave_out(parts: Iterable[Part], omissions: Omissions) -> Iterator[Part]:
+    """Yield parts as a model may see them: without what was forgotten since each was said."""
+    for part in parts:
+        later = omissions.made_since(part.at)
+        is_json = part.kind in ("tool_request", "tool_response")
+        text = later.leave_out_of_json(part.text) if is_json else later.leave_out(part.text)
+        yield part if text == part.text else msgspec.structs.replace(part, text=text)
 
 
 def _summary(memory: Memory, scope: Scope, kept: ConversationState) -> dict[str, Any]:

@@ -271,9 +271,11 @@ def probe(
     """Show where a text is left, place by place."""
     found = desk.place.leak_probes(content)
     names = {True: "left", False: "gone", None: "untested"}
-    places = {name: getattr(found, name) for name in found.__struct_fields__}
-    lines = [f"{name.replace('_', ' ')}: {names[state]}" for name, state in places.items()]
-    desk.out.result(places, "\n".join(lines))
+    lines = [
+        f"{name.replace('_', ' ')}: {'none here' if name in found.absent else names[state]}"
+        for name, state in found.places.items()
+    ]
+    desk.out.result(found, "\n".join(lines))
 
 
 @command(app, "undo", scoped=True, writes=True, example="memoranda undo undo:41-43 --user ada")

@@ -16,6 +16,7 @@ import msgspec
 from memoranda.engine.derivation import MESSAGES, fact_ref
 from memoranda.engine.forget import end_target
 from memoranda.engine.lineage import Node, current_target, descendants, newest_entry
+from memoranda.engine.omissions import Forgetting
 from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import NotFound
 from memoranda.model.block import lines_of
@@ -122,13 +123,16 @@ def taint(rows: Transaction, effect: Taint, call: Call) -> Outcome[Tainted]:
             "served": [one.position for one in trace.served],
         },
     )
-    trusted = msgspec.structs.replace(call, authority="high")
+    forgetting = Forgetting(rows, call)
+    forgetting.add(target for node in found if (target := current_target(rows, tenant, node, call)) is not None)
+    trusted = msgspec.structs.replace(call, authority="high", omits=False)
     ends: list[Note] = []
     for node in found:
         target = current_target(rows, tenant, node, call)  # it may have gone with another one
         ends += () if target is None else end_target(rows, target, trusted)
     position = (rows.head(tenant) or (0, ""))[0] + 1
     undo = f"undo:{position}-{position + len(ends)}" if ends else None
+    forgetting.store(undo)
     marked = (msgspec.structs.replace(one, detail={**one.detail, "follows": True}) for one in ends)
     return Outcome(msgspec.structs.replace(tainted, undo=undo), (note, *marked))
 

@@ -10,19 +10,20 @@ from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
-from memoranda.engine.blocks import end_removed_statements, ensure_block
+from memoranda.engine.blocks import LEARNED, end_removed_statements, ensure_block
 from memoranda.engine.derivation import call_for_sources, editing, fact_ref, link
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import Conflict, Held, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
+from memoranda.model.block import lines_of
 from memoranda.model.clock import from_micros, moment_after, to_micros
 from memoranda.model.effect import Demand, ReadEffect, Side, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits, larger_limit
-from memoranda.model.names import SESSION_RECORD, is_block, is_internal, may_have_internals
+from memoranda.model.names import SESSION_RECORD, is_block, is_internal, is_runtime_state, may_have_internals
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.trust import Origin, OriginKind, is_at_least, lowest
@@ -476,6 +477,8 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     current, version, at, notes = _current(rows, effect, call)
     if is_of_block:
         notes = (*notes, *end_removed_statements(rows, scope, key, decode(payload), call))
+        if current is not None and call.omits and call.origin.door != LEARNED:
+            _omit_removed_lines(rows, scope, key, decode(payload), call)
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
     end = current.expires_at if current and effect.keep_end else None
     fact = Fact(
@@ -494,6 +497,20 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     if sources:
         link(rows, scope, fact_ref(scope, key), version, sources)
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
+
+
+def _omit_removed_lines(rows: Transaction, scope: Scope, key: str, text: str, call: Call) -> None:
+    """Leave lines out of prompts if all that an edit of a block does is to remove them; others it corrects."""
+    before = rows.fact(scope, key)
+    left = {line for _, line in lines_of(text)}
+    lines = [] if before is None else [line for _, line in lines_of(before.value)]
+    removed = [line for line in lines if line not in left]
+    if before is not None and removed and left <= {*lines}:
+        from memoranda.engine.omissions import Forgetting  # which reads facts
+
+        forgetting = Forgetting(rows, call)
+        forgetting.add_lines(before, removed)
+        forgetting.store()
 
 
 def _merge_into_record(rows: Reader, effect: SetFact, record: str, call: Call) -> tuple[Call, bytes]:
@@ -553,6 +570,12 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
         return Outcome(False, notes)
     if is_block(effect.scope, effect.key):
         notes = (*notes, *end_removed_statements(rows, effect.scope, effect.key, "", call))
+    if call.omits and not is_runtime_state(effect.scope, effect.key):
+        from memoranda.engine.omissions import Forgetting  # which reads facts
+
+        forgetting = Forgetting(rows, call)
+        forgetting.add([current])
+        forgetting.store()
     removed = remove_fact(rows, current, version, at, call.origin.with_source(effect.source))
     if not rows.links(effect.scope.tenant, parent=fact_ref(effect.scope, effect.key)):
         return Outcome(True, (*notes, removed))

@@ -28,6 +28,7 @@ from memoranda.engine.entries import (
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import follow_statement
 from memoranda.engine.lineage import Node, current_target, descendants, nodes_of
+from memoranda.engine.omissions import Forgetting
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, sides_of
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
@@ -150,11 +151,17 @@ def forget_after(rows: Transaction, effect: Forget, call: Call, notes_before: in
     counted = _count(targets, meant, dry_run=effect.dry_run)
     if effect.dry_run or not targets:
         return Outcome(counted)
-    call = msgspec.structs.replace(call, authority="high")  # what it ends was compared with it above
+    forgetting = Forgetting(rows, call)
+    forgetting.add(targets, meant.kept)
+    if effect.identifier is not None:
+        forgetting.add_identifier(effect.scope, effect.identifier)
+    # What it ends was compared with it above, and is left out of prompts as a whole.
+    call = msgspec.structs.replace(call, authority="high", omits=False)
     notes = [note for target in meant.targets for note in end_target(rows, target, call, meant.kept)]
     notes += _follow(rows, effect.scope.tenant, followers, call)
     notes += _retract_messages(rows, [target for target in meant.targets if isinstance(target, Entry)], call)
     undo = undo_token(rows, effect.scope.tenant, len(notes), notes_before)
+    forgetting.store(undo)
     return Outcome(msgspec.structs.replace(counted, undo=undo), tuple(notes))
 
 
@@ -188,7 +195,12 @@ def _is_current_message(message: Entry, statement: Entry, call: Call) -> bool:
 
 def end_derived(rows: Transaction, tenant: str, targets: Sequence[Target], call: Call) -> list[Note]:
     """End what was derived from something that is forgotten; return the notes."""
-    return _follow(rows, tenant, _derivatives(rows, tenant, targets, call), call)
+    followers = _derivatives(rows, tenant, targets, call)
+    if call.omits:
+        forgetting = Forgetting(rows, call)
+        forgetting.add(followers.values())
+        forgetting.store()
+    return _follow(rows, tenant, followers, call)
 
 
 def _derivatives(
@@ -207,7 +219,7 @@ def _derivatives(
 def _follow(rows: Transaction, tenant: str, followers: dict[str, Target], call: Call) -> list[Note]:
     """End what was derived from something else; return the notes, which say so."""
     notes: list[Note] = []
-    call = msgspec.structs.replace(call, authority="high")
+    call = msgspec.structs.replace(call, authority="high", omits=False)
     for ref, target in followers.items():
         if current_target(rows, tenant, Node(ref), call) is None:
             continue  # it went with another one

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -58,6 +58,11 @@ class EntryCache:
         with self._lock:
             known = self._entries if self._removed == state.removed else {}
             return [entry for sequence in sequences if (entry := known.get(sequence)) is not None]
+
+    def texts(self) -> list[Any]:
+        """Return the contents and metadata of the cached entries."""
+        with self._lock:
+            return [[entry.content, entry.metadata] for entry in self._entries.values()]
 
     def entries(self, rows: Reader, shelf: Shelf, sequences: Sequence[int]) -> list[Entry]:
         """Return the entries of these sequences on a shelf; do not change them."""
@@ -202,6 +207,18 @@ class IndexBook:
                 self._drop(place)
             for root in [root for root in self._subjects if scope.covers(root) or root.covers(scope)]:
                 del self._subjects[root]
+
+    def texts(self, scope: Scope) -> Iterator[Any]:
+        """Yield the texts at and below a scope that are in memory, without messages, which stay as they were said."""
+        with self._lock:
+            held = [one for (shelf, _), one in self._held.items() if scope.covers(shelf.scope)]
+            subjects = [index for root, index in self._subjects.items() if scope.covers(root) or root.covers(scope)]
+        for one in held:
+            yield from one.cache.texts()
+        for index in subjects:
+            for part in list(index.parts.values()):
+                items = [one for one in list(part.items.values()) if scope.covers(one.group.scope)]
+                yield from ([one.text, one.metadata] for one in items if one.group.kind != "message")
 
     @property
     def nbytes(self) -> int:

@@ -303,7 +303,11 @@ class LearnedLines:
             if kept != self._books_before[scope]:
                 payload = msgspec.Raw(encode(msgspec.to_builtins(kept)))
                 writes.append((SetFact(scope=self._scopes[scope], key=BOOK, payload=payload, source=source), call))
-        return [note for write, own in writes for note in set_fact(rows, write, own).notes]
+        return [
+            note
+            for write, own in writes
+            for note in set_fact(rows, write, msgspec.structs.replace(own, omits=False)).notes
+        ]
 
 
 def follow_statement(rows: Transaction, entry: Entry, text: str | None, call: Call) -> list[Note]:

@@ -7,25 +7,37 @@ untested (None); it is never reported as clean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 
 import msgspec
 
+from memoranda.engine.omissions import omissions_for
 from memoranda.engine.recall import RecallAll, recall_all
 from memoranda.engine.refs import find_entry, find_target, unknown
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import UsageError
-from memoranda.model.block import BLOCKS, lines_of
+from memoranda.model.block import lines_of
+from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval, Demand, ReadEffect
 from memoranda.model.entry import CONFIRMATIONS, CONVERSATIONS, STATEMENTS, Collection, Entry, Mode
+from memoranda.model.event import OVER
 from memoranda.model.fact import Fact
 from memoranda.model.folding import canonical_form
 from memoranda.model.identifier import LONGEST, Identifier
-from memoranda.model.names import is_block, is_internal
+from memoranda.model.names import (
+    CHAT_RECORD,
+    RUN_RECORD,
+    SESSION_RECORD,
+    THREAD_MESSAGES,
+    find_internal,
+    is_runtime_state,
+)
 from memoranda.model.probes import LeakProbes
+from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
-from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery, Store
+from memoranda.store.base import EntryQuery, FactQuery, Reader, Replay, RevisionQuery, Session, Store
 
 _PORTION = 500
 _LONGEST_QUERY = 1_000
@@ -51,7 +63,7 @@ def probe_leaks(store: Store, effect: ProbeLeaks, call: Call) -> Outcome[LeakPro
     """Return where a text is left. Nothing is noted: the ledger would keep the text that has to be gone."""
     text = store.read(lambda rows: _text_of(rows, effect, call))
     is_in = _search_for(text)
-    places = store.read(lambda rows: _places(rows, effect, is_in, call))
+    places = store.read(lambda rows: _Places(rows, effect, is_in, call).find())
 
     def recalls(mode: Mode) -> bool:
         asked = RecallAll(scope=effect.scope, query=text[:_LONGEST_QUERY], mode=mode, limit=_MOST_RECALLED)
@@ -61,9 +73,13 @@ def probe_leaks(store: Store, effect: ProbeLeaks, call: Call) -> Outcome[LeakPro
         places,
         words=recalls("keyword"),
         vectors=recalls("semantic"),
-        prompts=places.blocks or recalls("hybrid"),
+        prompts=places.prompts or places.blocks or recalls("hybrid"),
         # Content is kept as JSON.
         database_bytes=store.holds_bytes(encode(text)[1:-1]),
+        # After the recalls, which bring indexes up to date.
+        caches=any(map(is_in, call.indexes.texts(effect.scope))),
+        exports=False,
+        absent=("exports",),
     )
     return Outcome(places)
 
@@ -96,35 +112,142 @@ def _search_for(text: str) -> Callable[[Any], bool]:
     return lambda value: wanted in canonical_form(value if isinstance(value, str) else encode(value).decode())
 
 
-def _places(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool], call: Call) -> LeakProbes:
-    scope, tenant = effect.scope, effect.scope.tenant
-    facts = [fact for fact in rows.facts(FactQuery(scope, below=True)) if scope.path or fact.scope == scope]
-    hits = [fact for fact in facts if is_in(fact.value) or is_in(fact.key)]
-    entries = list(_entries_with(rows, effect, is_in))
-    live = {entry.collection for entry in entries if entry.ended_at is None}
-    approvals = (
-        one for one in rows.scan(Approval, tenant) if one.effect is not None and scope.covers(one.effect.scope)
-    )
-    return LeakProbes(
-        facts=any(not is_internal(fact.scope, fact.key) for fact in hits),
-        blocks=any(is_block(fact.scope, fact.key) for fact in hits),
-        entries=bool(live - {STATEMENTS, CONFIRMATIONS, CONVERSATIONS}),
-        statements=bool(live & {STATEMENTS, CONFIRMATIONS}),
-        messages=CONVERSATIONS in live
-        or any(is_internal(fact.scope, fact.key) and not fact.key.startswith(BLOCKS) for fact in hits),
-        history=any(entry.ended_at is not None for entry in entries) or _is_in_history(rows, effect, is_in, facts),
-        approvals=any(is_in(decode(encode(one.effect))) for one in approvals),
-        ledger=_is_in_ledger(rows, effect, is_in),
-    )
+class _Places:
+    """Looks through the rows of a scope, of what is below it, and of the sessions and runs that belong to it."""
 
+    def __init__(self, rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool], call: Call) -> None:
+        self._rows = rows
+        self._effect = effect
+        self._scope = effect.scope
+        self._is_in = is_in
+        self._call = call
+        owned = rows.scan(Session, self._scope.tenant, below=self._scope)
+        self._sessions = [one for one in owned if one.owner is not None and self._covers(one.owner)]
+        if not self._scope.path:
+            self._sessions += self._sessions_of_no_one()
 
-def _is_in_history(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool], facts: list[Fact]) -> bool:
-    current = {(fact.scope.path, fact.key): fact.version for fact in facts}
-    return any(
-        is_in(revision.value)
-        for revision in rows.revisions(RevisionQuery(effect.scope))
-        if revision.version != current.get((revision.scope.path, revision.key))
-    )
+    def find(self) -> LeakProbes:
+        """Return the places, but for those that are not looked through by rows."""
+        rows, is_in, tenant = self._rows, self._is_in, self._scope.tenant
+        facts = list(self._facts())
+        hit = {self._place_of(fact) for fact in facts if is_in(fact.value) or is_in(fact.key)}
+        entries = list(_entries_with(rows, self._effect, is_in))
+        live = {entry.collection for entry in entries if entry.ended_at is None}
+        waiting = {one.cause for one in rows.scan(Approval, tenant) if self._is_in_approval(one)}
+        replays = (one for one in rows.scan(Replay, tenant, below=self._scope) if self._covers(one.scope))
+        rejections = rows.scan(StoredRejection, tenant, below=self._scope)
+        return LeakProbes(
+            facts="facts" in hit,
+            blocks="blocks" in hit,
+            conversations="conversations" in hit,
+            sessions="sessions" in hit,
+            runs="runs" in hit,
+            steps="steps" in hit,
+            programs="programs" in hit,
+            jobs="jobs" in hit,
+            entries=bool(live - {STATEMENTS, CONFIRMATIONS, CONVERSATIONS}),
+            statements=bool(live & {STATEMENTS, CONFIRMATIONS}),
+            messages=CONVERSATIONS in live or "messages" in hit,
+            history=any(entry.ended_at is not None for entry in entries) or self._is_in_history(facts),
+            approvals=not waiting.isdisjoint({"policy", "confirmation"}),
+            conflicts="conflict" in waiting,
+            quarantine="quarantine" in waiting,
+            rejections=any(is_in([one.reason, one.key or ""]) for one in rejections if self._covers(one.scope)),
+            definitions=self._is_in_definitions(),
+            idempotency_keys=any(is_in([one.key, *(key for key, _ in one.results)]) for one in replays),
+            ledger=_is_in_ledger(rows, self._effect, is_in),
+            prompts=self._is_in_prompts(facts),
+        )
+
+    def _sessions_of_no_one(self) -> Iterator[Session]:
+        """Yield the sessions and runs without an owner, which quote what is shared."""
+        for key in (RUN_RECORD, SESSION_RECORD):
+            for fact in self._rows.facts(FactQuery(self._scope, below=True, key=key)):
+                session = self._rows.get(Session, fact.scope)
+                if session is not None and session.owner is None:
+                    yield session
+
+    def _covers(self, scope: Scope) -> bool:
+        return _is_within(self._scope, scope.path)
+
+    def _facts(self) -> Iterator[Fact]:
+        for fact in self._rows.facts(FactQuery(self._scope, below=True)):
+            if self._covers(fact.scope):
+                yield fact
+        for session in self._sessions:
+            yield from self._rows.facts(FactQuery(session.scope, below=True))
+
+    def _place_of(self, fact: Fact) -> str:
+        internal = find_internal(fact.scope, fact.key)
+        if internal is not None:
+            return internal.place
+        return "runs" if is_runtime_state(fact.scope, fact.key) else "facts"
+
+    def _is_in_history(self, facts: list[Fact]) -> bool:
+        current = {(fact.scope.path, fact.key): fact.version for fact in facts}
+        scopes = [self._scope, *(session.scope for session in self._sessions)]
+        return any(
+            self._is_in(revision.value)
+            for scope in scopes
+            for revision in self._rows.revisions(RevisionQuery(scope))
+            if (scope is not self._scope or self._covers(revision.scope))
+            and revision.version != current.get((revision.scope.path, revision.key))
+        )
+
+    def _is_in_approval(self, one: Approval) -> bool:
+        scope = Scope(one.tenant, one.scope) if one.effect is None else one.effect.scope
+        if not (self._covers(scope) or any(session.scope == scope for session in self._sessions)):
+            return False
+        effect = None if one.effect is None else decode(encode(one.effect))
+        return self._is_in([effect, one.reason, list(one.findings)])
+
+    def _is_in_definitions(self) -> bool | None:
+        if not self._call.may(self._rows, ("definitions.read", None, None)):
+            return None
+        return any(
+            self._is_in([one.name, one.slug, one.schema]) for one in self._rows.scan(Definition, self._scope.tenant)
+        )
+
+    # what is passed on to the next prompt
+
+    def _is_in_prompts(self, facts: list[Fact]) -> bool:
+        by_scope: dict[Scope, list[Fact]] = {}
+        for fact in facts:
+            if find_internal(fact.scope, fact.key) is not None or is_runtime_state(fact.scope, fact.key):
+                by_scope.setdefault(fact.scope, []).append(fact)
+        for scope, state in by_scope.items():
+            session = self._rows.get(Session, scope)
+            if self._is_in_conversation(scope, state) if session is None else self._is_in_session(session, state):
+                return True
+        return False
+
+    def _is_in_conversation(self, scope: Scope, facts: list[Fact]) -> bool:
+        """Return whether what a chat, or a conversation with a workflow, shows of what was said contains the text."""
+        record = next((cast("dict[str, Any]", fact.value) for fact in facts if fact.key == CHAT_RECORD), None)
+        covered = 0 if record is None else record.get("covered", 0)
+        parts = [fact for fact in facts if fact.key.startswith(("chat.parts.", f"{THREAD_MESSAGES}."))]
+        said = [cast("dict[str, Any]", fact.value) for fact in parts]
+        said = [one for one in said if one.get("seq", covered + 1) > covered and self._is_in(one["text"])]
+        if not said:
+            return False
+        moments = [datetime.fromisoformat(one["at"]) for one in said]
+        omissions = omissions_for(self._rows, [scope], min(moments))
+        return any(
+            self._is_in(omissions.made_since(at).leave_out_of_json(one["text"]))
+            for at, one in zip(moments, said, strict=True)
+        )
+
+    def _is_in_session(self, session: Session, facts: list[Fact]) -> bool:
+        """Return whether what a session or a run goes on with contains the text; one that is over passes nothing on."""
+        run = next((fact.value for fact in facts if fact.key == RUN_RECORD), None)
+        if session.ended_at is not None or (run is not None and run.get("status") in OVER):
+            return False
+        owner = session.owner or session.scope
+        omissions = omissions_for(self._rows, [session.scope, owner], session.started_at)
+        state = [fact.value for fact in facts if not fact.key.startswith("steps.")]
+        turns = self._rows.revisions(RevisionQuery(session.scope, key=SESSION_RECORD))
+        state += [one.value["turn"] for one in turns if one.change == "set" and not one.forgotten]
+        return any(self._is_in(omissions.leave_out_of(one)) for one in state if self._is_in(one))
 
 
 def _entries_with(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool]) -> Iterator[Entry]:
@@ -139,8 +262,8 @@ def _entries_with(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool]
                 break
             after = sequences[-1]
             for entry in rows.entries(EntryQuery(tenant=scope.tenant, sequences=sequences)):
-                if _is_within(scope, entry.scope.path) and (
-                    is_in(entry.content) or is_in(entry.metadata) or is_in(entry.key or "")
+                if _is_within(scope, entry.scope.path) and is_in(
+                    [entry.content, entry.metadata, entry.key or "", entry.namespace]
                 ):
                     yield entry
 
@@ -152,8 +275,8 @@ def _is_within(scope: Scope, path: str) -> bool:
 def _is_in_ledger(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool]) -> bool:
     start = 1
     while events := list(rows.events(effect.scope.tenant, start=start, limit=_PORTION)):
-        own = (one for one in events if one.text is not None and _is_within(effect.scope, one.scope))
-        if any(is_in(event.text) for event in own):
+        own = (one for one in events if _is_within(effect.scope, one.scope))
+        if any(is_in([one.text, one.key, one.resource, one.detail]) for one in own):
             return True
         start = events[-1].position + 1
     return False

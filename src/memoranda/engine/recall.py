@@ -44,6 +44,7 @@ from memoranda.model.entry import (
 from memoranda.model.event import Note
 from memoranda.model.folding import canonical_form
 from memoranda.model.names import collection_key
+from memoranda.model.omission import MARK
 from memoranda.model.scope import Scope
 from memoranda.model.trust import RANK_OF, Origin, Trust, Voice, independent_origin, origin_for_index
 from memoranda.model.value import encode
@@ -479,7 +480,7 @@ def recall_all(store: Store, effect: RecallAll, call: Call) -> Outcome[Recalled]
         matches = _all_matches(store, effect, candidates, now, ended_too=attempt == _ATTEMPTS)
         if len(matches) == len(candidates):
             break
-    matches = _without_repeats(matches)
+    matches = _without_repeats(_without_forgotten(store, effect, matches))
     if effect.max_bytes is not None:
         matches = take_within(matches, _content, effect.max_bytes)
     return Outcome(Recalled(results=matches, count=len(matches)), (_note_of(effect, matches),))
@@ -490,6 +491,27 @@ def find_items(store: Store, effect: RecallAll, call: Call) -> list[tuple[Item, 
     found = _candidates(store, effect, call, to_micros(call.now))
     items = [(one.part.items.get(one.ranked.sequence), one.ranked) for one in found]
     return [(item, ranked) for item, ranked in items if item is not None]
+
+
+def _without_forgotten(store: Store, effect: RecallAll, matches: list[Match]) -> list[Match]:
+    """Leave what was forgotten since out of the messages of conversations; drop one of which nothing is left."""
+    said = [match.updated_at for match in matches if match.ref.startswith("message:")]
+    if not said or effect.as_of is not None or _asks_for_messages(effect):
+        return matches
+    from memoranda.engine.omissions import omissions_for  # it reads facts, whose blocks are recalled
+
+    omissions = store.read(lambda rows: omissions_for(rows, [effect.scope], min(said)))
+    if not omissions:
+        return matches
+    left: list[Match] = []
+    for match in matches:
+        if match.ref.startswith("message:"):
+            text = omissions.made_since(match.updated_at).leave_out(str(match.content))
+            if not any(map(str.isalnum, text.replace(MARK, ""))):
+                continue
+            match = msgspec.structs.replace(match, content=text)
+        left.append(match)
+    return left
 
 
 def _without_repeats(matches: list[Match]) -> list[Match]:
@@ -513,8 +535,7 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_
     found: list[_Candidate] = []
     most = effect.offset + effect.limit
     lists = 0
-    # Who asks for messages wants what was said, also what was rejected since.
-    only_messages = effect.kinds == ("message",) or effect.collections == (CONVERSATIONS,)
+    only_messages = _asks_for_messages(effect)
     for root in sorted(roots, key=lambda root: root.path):
         index = _memory_index(store, root, effect, call, now)
         for part, allowed in _parts(index, effect, root):
@@ -530,6 +551,11 @@ def _candidates(store: Store, effect: RecallAll, call: Call, now: int) -> list[_
             rows = [_origin_in_index(one) for one in found]
             found = [found[place] for place in _within_shares(rows, [one.ranked.why for one in found], most)]
     return found[effect.offset : most]
+
+
+def _asks_for_messages(effect: RecallAll) -> bool:
+    """Return whether only messages are asked for: who does wants what was said, also what was rejected since."""
+    return effect.kinds == ("message",) or effect.collections == (CONVERSATIONS,)
 
 
 def _except(is_withheld: Allowed, allowed: Allowed | None) -> Allowed:

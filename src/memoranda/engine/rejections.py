@@ -17,6 +17,7 @@ from memoranda.engine.entries import end_entry, value_of_statement
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.forget import undo_token
 from memoranda.engine.learned_lines import follow_statement
+from memoranda.engine.omissions import Forgetting
 from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_target, is_within, unknown
 from memoranda.engine.rejection_book import Known, by_digest, find_among, note_change, without_lines
 from memoranda.engine.reviews import ensure_authority
@@ -79,16 +80,30 @@ def reject(rows: Transaction, effect: Reject, call: Call) -> Outcome[Rejection]:
     for one in _rejections_in(rows, effect.scope, call):
         if one.salt == draft.salt and set(draft.digests) <= set(one.digests):
             return Outcome(one.public())
-    return enforce(rows, msgspec.structs.replace(draft, id=call.ids.new("rejection")), call)
+    forgetting = Forgetting(rows, call)
+    if effect.payload is not None:
+        forgetting.add_value(effect.scope, decode(bytes(effect.payload)), effect.key)
+    return enforce(rows, msgspec.structs.replace(draft, id=call.ids.new("rejection")), call, forgetting)
 
 
-def enforce(rows: Transaction, rejection: StoredRejection, call: Call, *, notes_before: int = 0) -> Outcome[Rejection]:
+def enforce(
+    rows: Transaction,
+    rejection: StoredRejection,
+    call: Call,
+    forgetting: Forgetting | None = None,
+    *,
+    notes_before: int = 0,
+) -> Outcome[Rejection]:
     """End what a rejection is about, and store it, in a transaction that has made this number of notes already."""
     known = by_digest([rejection])
     messages = list(rejection.messages)
     ended: list[str] = []
     notes: list[Note] = []
-    for target in list(_targets(rows, rejection, call)):
+    targets = list(_targets(rows, rejection, call))
+    forgetting = forgetting or Forgetting(rows, call)
+    forgetting.add(target for target in targets if not _is_message(target))
+    call = msgspec.structs.replace(call, omits=False)
+    for target in targets:
         if isinstance(target, Entry):
             messages += [target.id] if _is_message(target) else _messages_behind(rows, target)
         about = () if _is_message(target) else _end(rows, target, known, call)
@@ -100,6 +115,7 @@ def enforce(rows: Transaction, rejection: StoredRejection, call: Call, *, notes_
         messages=tuple(dict.fromkeys(messages)),
     )
     rows.put(stored)
+    forgetting.store(stored.undo)
     note_change(rows, stored.scope.tenant)
     # Not its reason, which may tell the value: events outlive an erasure.
     detail = {"ended": len(ended)}

@@ -26,6 +26,7 @@ from memoranda.engine.entries import (
 )
 from memoranda.engine.facts import DeleteFact, SetFact, delete_fact, set_fact
 from memoranda.engine.learned_lines import LearnedLines, revert_book, revert_text
+from memoranda.engine.omissions import withdraw_omissions
 from memoranda.engine.refs import is_within
 from memoranda.engine.rejection_book import find_among, without_lines
 from memoranda.engine.sessions import ensure_open
@@ -133,6 +134,7 @@ def _is_mark(scope: Scope, key: str) -> bool:
 def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
     """Bring back everything that a call ended, or nothing, and return what that was."""
     ensure_open(rows, effect.scope)
+    call = msgspec.structs.replace(call, omits=False)
     refs: list[str] = []
     rejected: list[str] = []
     notes: list[Note] = []
@@ -169,6 +171,7 @@ def undo(rows: Transaction, effect: Undo, call: Call) -> Outcome[Restored]:
             lines = LearnedLines(rows, [Scope(effect.scope.tenant, path)], call)
             lines.drop_stale()
             notes += lines.write(rows, None)
+    withdraw_omissions(rows, [Scope(event.tenant, event.scope) for event in events], effect.token)
     refs.reverse()
     detail = {"undone": effect.token, "restored": len(refs), **({"rejected": len(rejected)} if rejected else {})}
     notes.append(Note(effect=effect.name, scope=effect.scope.path, detail=detail))

@@ -84,6 +84,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """What the guard found in the effect and redacted or let through."""
     authority: Trust = "high"
     """What the caller may replace: memory of at most this trust."""
+    omits: bool = True
+    """Whether what is deleted is left out of prompts, too; a verb that ends more than a fact sees to that itself."""
     rules: Rules | None = None
     """Which stored rules decide about the caller."""
     may: Callable[[Reader, Demand], bool] = lambda rows, demand: True

@@ -31,6 +31,7 @@ from memoranda.model.program import Bindings, StepBinding
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.runs import program
+from memoranda.runs.forgotten import ForgetfulModel, omissions_of_run
 from memoranda.runs.outcome import CallResult, Outcome, Unrecorded, Waiting
 from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram, distinct
 from memoranda.runs.provenance import Provenance
@@ -186,6 +187,7 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
             spending or Spending(run.begun.budget, run.begun.before),
             self._resources(Scope.parse(summary.scope, tenant=tenant) if summary.scope else Scope(tenant)),
             waiting=msgspec.convert(summary.waiting, Waiting) if summary.waiting else None,
+            said=() if entry is None else (entry.value,),
         )
 
     def _handle(self, stored: StoredRun) -> Run:
@@ -263,7 +265,15 @@ class Machine(RecordedProgram[Plan, Kit, Run]):
         *,
         assumed: Mapping[str, Any] | None = None,
         waiting: Waiting | None = None,
+        said: tuple[Any, ...] = (),
     ) -> Run:
+        omissions = omissions_of_run(self._memory, run.summary, lambda: [(None, one) for one in said])
+        connect = resources.model
+
+        def forgetful(name: str | None) -> Model:
+            return ForgetfulModel(connect(name), omissions)
+
+        resources = msgspec.structs.replace(resources, model=forgetful)
         execution = make_execution(
             self,
             run.summary,

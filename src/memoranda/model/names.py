@@ -124,6 +124,8 @@ class Internal(msgspec.Struct, frozen=True):
 
     writer: str
     """What writes them."""
+    place: str
+    """What a leak probe calls it: a field of `LeakProbes`."""
     shapes: tuple[tuple[str, ...], ...]
     keys: tuple[str, ...]
     """Each with everything below it; one that ends with `.*` without itself."""
@@ -146,19 +148,19 @@ _THREADS = tuple(
 )
 
 INTERNALS = (
-    Internal("memory blocks", (_USER, _USER_AGENT), ("blocks.core", "blocks.archival")),
-    Internal("sleep-time memory", (_USER, _USER_AGENT), ("sleep.learned",)),
-    Internal("sleep-time memory", (_CONVERSATION,), ("jobs.*",), resumes=True),
-    Internal("learning", _THREADS, ("jobs.learn",), resumes=True),
-    Internal("learning", (_USER, _USER_AGENT), (f"{FORGOTTEN_MESSAGES}.*",)),
-    Internal("chat", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
-    Internal("conversations with workflows", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
-    Internal("conversations with workflows", (_USER,), ("threads.current",)),
-    Internal("sessions of agents", (("session",),), (SESSION_RECORD, "abl.results"), resumes=True),
-    Internal("agents", (("agent",),), ("abl.sources",), resumes=True),
-    Internal("machines and workflows", (("agent",), ("workflow",)), ("runs.sources",), resumes=True),
-    Internal("runs", (("run",),), ("runs",), resumes=True),
-    Internal("runs and sessions", (("run",), ("session",)), ("steps.*",), resumes=True),
+    Internal("memory blocks", "blocks", (_USER, _USER_AGENT), ("blocks.core", "blocks.archival")),
+    Internal("sleep-time memory", "blocks", (_USER, _USER_AGENT), ("sleep.learned",)),
+    Internal("sleep-time memory", "jobs", (_CONVERSATION,), ("jobs.*",), resumes=True),
+    Internal("learning", "jobs", _THREADS, ("jobs.learn",), resumes=True),
+    Internal("learning", "messages", (_USER, _USER_AGENT), (f"{FORGOTTEN_MESSAGES}.*",)),
+    Internal("chat", "conversations", (_CONVERSATION,), (CHAT_RECORD, "chat.parts", "chat.messages")),
+    Internal("conversations with workflows", "conversations", (_CONVERSATION,), (THREAD_RECORD, THREAD_MESSAGES)),
+    Internal("conversations with workflows", "conversations", (_USER,), ("threads.current",)),
+    Internal("sessions of agents", "sessions", (("session",),), (SESSION_RECORD, "abl.results"), resumes=True),
+    Internal("agents", "programs", (("agent",),), ("abl.sources",), resumes=True),
+    Internal("machines and workflows", "programs", (("agent",), ("workflow",)), ("runs.sources",), resumes=True),
+    Internal("runs", "runs", (("run",),), ("runs",), resumes=True),
+    Internal("runs and sessions", "steps", (("run",), ("session",)), ("steps.*",), resumes=True),
 )
 """Everything that the runtime writes. Its keys have two segments or more, so none is the slug of a definition."""
 

@@ -31,6 +31,7 @@ from memoranda.chat.conversation import (
 )
 from memoranda.engine.blocks import LEARNED
 from memoranda.engine.learning import Learn, ReadStatements, Stated
+from memoranda.engine.omissions import ReadOmissions
 from memoranda.errors import Conflict, Denied
 from memoranda.learning.extraction import Extracted, Extractor, Known
 from memoranda.learning.extraction import extract_by_rules as read_by_rules
@@ -40,6 +41,8 @@ from memoranda.model.clock import Duration, parse_duration, utc_now
 from memoranda.model.conversation import Part
 from memoranda.model.job import LEARN, MOST_ATTEMPTS, SLEEP, Job, JobState, job_key, scope_of_job
 from memoranda.model.lesson import Learned, LeftOut, LineChange
+from memoranda.model.names import CHAT_RECORD
+from memoranda.model.omission import Omissions
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, words_of
@@ -258,6 +261,7 @@ def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, ext
     home, agent = Scope.of(tenant=memory.tenant, user=conversation.user), conversation.agent_id
     own = limit_to(memory, home).through(LEARNED)
     parts = [part for part in conversation.parts if part.seq > job.done and not part.hidden]
+    parts = _without_forgotten(memory, job.scope, conversation.opened_at, parts)
     messages = [_message(part) for part in parts]
     known = known_lines(own.perform(ReadStatements(scope=home, agent=agent, lines=True)))
     refs = [str(Ref("message", job.scope, str(part.seq))) for part in parts]
@@ -283,6 +287,15 @@ def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, ext
         left_out=learned.left_out,
         blocks=_blocks_of(own, conversation, learned),
     )
+
+
+def _without_forgotten(memory: Memory, scope: Scope, since: datetime, parts: list[Part]) -> list[Part]:
+    """Return parts without the sentences that quote what was forgotten since: they are not learned again."""
+    omissions: Omissions = memory.perform(ReadOmissions(scope=scope, key=CHAT_RECORD, since=since))
+    if not omissions:
+        return parts
+    left = ((part, omissions.made_since(part.at).other_sentences(part.text)) for part in parts)
+    return [msgspec.structs.replace(part, text=text) for part, text in left if text]
 
 
 def _message(part: Part) -> Message:

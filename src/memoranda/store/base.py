@@ -28,6 +28,7 @@ from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, S
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.guard import GuardRule
+from memoranda.model.omission import Omission
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
@@ -108,6 +109,7 @@ PlainRow = (
     | Erasure
     | ContentKey
     | StoredRejection
+    | Omission
     | Link
     | ScopeEpoch
 )
@@ -248,7 +250,8 @@ class Reader(Protocol):
 
         Definitions and grants, oldest first. Collections, by name. Approvals, oldest first, decided ones included, from
         the first `after` an id, up to a `limit`. Sessions that belong to the scope `below` or to one below it, by
-        scope. Rejections at and below the scope `below`, oldest first.
+        scope. Rejections at and below the scope `below`, oldest first. Idempotency keys at and below the scope `below`.
+        Omissions whose subject is the scope `below`, by id.
         """
         ...
 
@@ -379,7 +382,7 @@ class Transaction(Reader, Protocol):
         ...
 
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
-        """Remove a collection, a definition, a grant or a rejection by tenant and name or id.
+        """Remove a collection, a definition, a grant, a rejection or an omission by tenant and name or id.
 
         A collection goes with its entries, live and ended, in every scope: return their number.
         """
@@ -452,7 +455,7 @@ class Transaction(Reader, Protocol):
         """Remove everything at and below a scope; with `keep_records` all but its sessions, approvals and rejections.
 
         Return counts by kind: facts, revisions, entries, sessions, approvals, rejections, idempotency_keys,
-        ledger_texts, content_keys. Links go uncounted.
+        ledger_texts, content_keys. Links and omissions go uncounted.
         """
         ...
 

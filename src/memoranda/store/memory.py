@@ -25,6 +25,7 @@ from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.guard import GuardRule
 from memoranda.model.names import collection_key, lies_under
+from memoranda.model.omission import Omission
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
@@ -168,13 +169,15 @@ class _Rows:
         self, kind: type[R], tenant: str, *, below: Scope | None = None, after: str = "", limit: int | None = None
     ) -> list[R]:
         places = [place for place in self._t.plain if place[:2] == (kind, tenant)]
-        if kind in (Collection, Session):
+        if kind in (Collection, Session, Omission):
             places.sort(key=lambda place: place[2])
         if after:
             places = places[next((number for number, place in enumerate(places, 1) if place[2] == after), 0) :]
         found = [_copy(self._t.plain[place]) for place in places]
-        if below is not None:
-            owned = attrgetter("scope" if kind is StoredRejection else "owner")
+        if kind is Omission:
+            found = [row for row in found if row.subject == (below.path if below else "")]
+        elif below is not None:
+            owned = attrgetter("scope" if kind in (StoredRejection, Replay) else "owner")
             found = [row for row in found if owned(row) is not None and below.covers(owned(row))]
         return found[:limit]
 
@@ -380,6 +383,7 @@ class _Rows:
             "content_keys": self._drop_below(ContentKey, scope),
         }
         self._drop_below(Link, scope)
+        self._drop_below(Omission, scope)
         if keep_records:
             return memory
         return {
@@ -533,7 +537,7 @@ class _Rows:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
 
     def _drop_below(
-        self, kind: type[Replay | ContentKey | Approval | StoredRejection | Session | Link], scope: Scope
+        self, kind: type[Replay | ContentKey | Approval | StoredRejection | Omission | Session | Link], scope: Scope
     ) -> int:
         rows = [(place, row.scope) for place, row in self._t.plain.items() if place[:2] == (kind, scope.tenant)]
         doomed = {place for place, at in rows if scope.covers(at if isinstance(at, Scope) else Scope(scope.tenant, at))}
@@ -566,6 +570,7 @@ _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
     GuardRule: attrgetter("tenant", "scope", "origin"),
     Approval: attrgetter("tenant", "id"),
     StoredRejection: attrgetter("scope.tenant", "id"),
+    Omission: attrgetter("scope.tenant", "id"),
     Session: attrgetter("scope.tenant", "scope.path"),
     Replay: attrgetter("scope.tenant", "scope.path", "key"),
     ContentKey: attrgetter("tenant", "scope"),

@@ -23,6 +23,7 @@ from memoranda.model.event import OVER
 from memoranda.model.program import Bindings, StepBinding
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.runs.forgotten import omissions_of_run
 from memoranda.runs.outcome import CallResult, Outcome, Waiting
 from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram, distinct
 from memoranda.runs.provenance import Provenance, Provenances
@@ -244,6 +245,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
             provenances=Provenances.load(state.provenances),
         )
         delivered = () if entry is None else (entry.value,)
+        execution.said += [(None, one) for one in delivered]
         return resume(
             execution,
             strand,
@@ -340,7 +342,7 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
     def _execution(self, run: ActiveRun, state: State | None = None) -> Execution:
         state = state or State()
         begun: Begun = run.begun
-        return Execution(
+        execution = Execution(
             self.plan,
             id=run.summary.id,
             owner=begun.owner,
@@ -353,6 +355,8 @@ class Workflow(RecordedProgram[Plan, Kit, Run]):
             messages=list(state.messages),
             steps=state.steps,
         )
+        execution.omissions = omissions_of_run(self._memory, run.summary, lambda: execution.said)
+        return execution
 
     def check_delivery(self, begun: Begun, payload: Any) -> None:
         """Refuse a message to a closed thread, and one that is not valid."""

@@ -112,7 +112,7 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.erase(user="gone")
 
 
-NEW_TABLES = {"rejections", "guards", "links", "epochs"}
+NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions"}
 ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
 """Tables and columns that the first version did not have."""
 
@@ -422,7 +422,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == 24 * len(MODES)
+    assert len(everything) == 25 * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -494,7 +494,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
         asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM memoranda.{} GROUP BY tenant")
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
-    assert len(tables) == 18
+    assert len(tables) == 19
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -574,8 +574,10 @@ ALTER TABLE memoranda.entries DROP COLUMN kind, DROP COLUMN trust;
 ALTER TABLE memoranda.approvals
     DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings, DROP COLUMN rules;
 ALTER TABLE memoranda.tenants DROP COLUMN rejected;
-DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs;
-DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links;
+DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs,
+    memoranda.omissions;
+DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links,
+    memoranda.remove_omissions;
 UPDATE memoranda.migrated SET version = 3;
 """
 """Makes the third version of the schema of the fourth, with all it holds."""
@@ -654,7 +656,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 24 * len(MODES)
+        assert len(lockable(app, *MODES)) == 25 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Container, Generator, Iterable, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from time import monotonic
@@ -24,6 +24,8 @@ from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.lang.template import CompiledTemplate
 from memoranda.model.clock import Clock, Ids
+from memoranda.model.omission import Omissions
+from memoranda.runs.forgotten import ForgetfulModel
 from memoranda.runs.provenance import OWN, Provenance, Provenances
 from memoranda.runs.steps import NO_STEP, StepLog, WatchedModel
 
@@ -334,6 +336,7 @@ class ActiveTurn:
         "messages",
         "moments",
         "moved",
+        "omissions",
         "opening",
         "past",
         "paused",
@@ -341,6 +344,7 @@ class ActiveTurn:
         "question_from",
         "reasked",
         "record",
+        "remembered",
         "replay",
         "reread",
         "resting",
@@ -396,6 +400,10 @@ class ActiveTurn:
         self.moments: list[tuple[TraceEntry, float]] = []
         """Each entry of the trace and when it was added, where that is recorded."""
         self.replay = replay
+        self.remembered = ""
+        """What a model was told in this turn of what is remembered now."""
+        self.omissions: Callable[[Sequence[str]], Omissions] = lambda now: Omissions()
+        """Returns what models are not told, because it was forgotten since the session began, unless it is said now."""
         self.resting = resting
         """Agents that had the conversation before, by name; they keep their variables."""
         self.departure: Departure | None = None
@@ -621,7 +629,8 @@ class ActiveTurn:
     def ask(self, model: Model, ask: Ask) -> Reply:
         """Return the reply of a model."""
         asked = model if self.steps is None else WatchedModel(model)
-        return asked.reply(ask, timeout=self.behaviour.model_seconds)
+        forgetful = ForgetfulModel(asked, lambda: self.omissions((self.text, self.remembered)))
+        return forgetful.reply(ask, timeout=self.behaviour.model_seconds)
 
     def record_steps(self, writes: Iterable[str]) -> None:
         """Record the turn and what happened in it, in which these refs are written."""

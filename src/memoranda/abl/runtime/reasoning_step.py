@@ -176,7 +176,8 @@ def _memory_text(turn: ActiveTurn) -> tuple[str, Provenance]:
         return "", OWN
     scope = agent_scope(facts.user, turn.frame.plan.name)
     context = remembered_context(facts.memory, scope, turn.text)
-    return turn.hide(told_text(context)), provenance_of_context(context)
+    turn.remembered = turn.hide(told_text(context))
+    return turn.remembered, provenance_of_context(context)
 
 
 def _recall_instructions(turn: ActiveTurn) -> list[str]:

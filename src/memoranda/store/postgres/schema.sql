@@ -341,6 +341,24 @@ CREATE INDEX links_by_parent ON memoranda.links (tenant COLLATE "POSIX", parent)
 
 CREATE INDEX links_by_scope ON memoranda.links (tenant COLLATE "POSIX", scope);
 
+-- What was forgotten, as hashes: it is left out of the prompts of conversations that began before. `subject` is the
+-- outermost part of the scope.
+CREATE TABLE memoranda.omissions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    undo TEXT COLLATE "C" NOT NULL,
+    phrases BYTEA NOT NULL,
+    clauses BYTEA NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX omissions_by_subject ON memoranda.omissions (tenant COLLATE "POSIX", subject, id);
+
+CREATE INDEX omissions_by_scope ON memoranda.omissions (tenant COLLATE "POSIX", scope);
+
 -- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
 CREATE TABLE memoranda.epochs (
     tenant TEXT COLLATE "C" NOT NULL,

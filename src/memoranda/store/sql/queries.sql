@@ -29,6 +29,9 @@ scope, child, version, parent, parent_version
 -- part: rejection
 id, scope, key, actor, at, reason, undo, salt, digests, messages
 
+-- part: omission
+id, scope, subject, at, undo, phrases, clauses
+
 -- part: session
 scope, owner, started_at, ended_at
 
@@ -309,6 +312,11 @@ WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
 -- One rejection.
 SELECT {rejection} FROM memoranda.rejections WHERE tenant = :tenant AND id = :id;
 
+-- name: list_omissions(tenant, subject)
+-- The omissions of a subject, by id.
+SELECT {omission} FROM memoranda.omissions
+WHERE tenant COLLATE "POSIX" = :tenant AND subject = :subject ORDER BY id;
+
 -- name: get_session(tenant, scope)
 -- The session of a scope.
 SELECT {session} FROM memoranda.sessions WHERE tenant = :tenant AND scope = :scope;
@@ -322,6 +330,11 @@ WHERE tenant COLLATE "POSIX" = :tenant AND owner IS NOT NULL AND owner >= :low A
 -- The request and results recorded for an idempotency key.
 SELECT scope, key, request, at, results FROM memoranda.replays
 WHERE tenant = :tenant AND scope = :scope AND key = :key;
+
+-- name: list_replays(tenant, low, high)
+-- The idempotency keys in a range of scopes.
+SELECT scope, key, request, at, results FROM memoranda.replays
+WHERE tenant = :tenant AND scope >= :low AND scope < :high ORDER BY scope, key;
 
 -- name: get_usage(tenant, actor, seconds, begins)
 -- What an actor used in a window.
@@ -427,6 +440,10 @@ DELETE FROM memoranda.approvals WHERE tenant COLLATE "POSIX" = :tenant AND scope
 -- Remove the rejections in a range of scopes.
 DELETE FROM memoranda.rejections WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
 
+-- name: erase_omissions(tenant, low, high)
+-- Remove the omissions in a range of scopes.
+DELETE FROM memoranda.omissions WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
+
 -- name: erase_event_texts(tenant, low, high)
 -- Remove the ledger's texts about a range of scopes.
 DELETE FROM memoranda.event_texts WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high;
@@ -489,6 +506,14 @@ UPSERT INTO memoranda.rejections KEY (tenant, id);
 -- name: remove_rejection(tenant, id)
 -- Remove a rejection.
 DELETE FROM memoranda.rejections WHERE tenant = :tenant AND id = :id;
+
+-- name: put_omission(tenant, id, scope, subject, at, undo, phrases, clauses)
+-- Keep an omission.
+UPSERT INTO memoranda.omissions KEY (tenant, id);
+
+-- name: remove_omission(tenant, id)
+-- Remove an omission.
+DELETE FROM memoranda.omissions WHERE tenant = :tenant AND id = :id;
 
 -- name: put_session(tenant, scope, owner, started_at, ended_at)
 -- Keep a session in place of the one of its scope.

@@ -26,6 +26,7 @@ from memoranda.model.event import RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.guard import GuardRule
 from memoranda.model.names import keys_below
+from memoranda.model.omission import Clause, Omission
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope, below
@@ -235,6 +236,21 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         list="list_rejections",
         remove="remove_rejection",
     ),
+    Omission: _Plain(
+        "omission",
+        (
+            _Column("id"),
+            _path("scope"),
+            _Column("subject"),
+            _time("at"),
+            _Column("undo"),
+            _json("phrases", msgspec.json.Decoder(tuple[str, ...]).decode),
+            _json("clauses", msgspec.json.Decoder(tuple[Clause, ...]).decode),
+        ),
+        "put_omission",
+        list="list_omissions",
+        remove="remove_omission",
+    ),
     Session: _Plain(
         "session",
         (_path("scope"), _path("owner"), _time("started_at"), _time("ended_at")),
@@ -253,6 +269,7 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         ),
         "put_replay",
         get="get_replay",
+        list="list_replays",
     ),
     Erasure: _Plain(
         "erasure",
@@ -280,6 +297,10 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         get="get_epoch",
     ),
 }
+
+
+_SCOPED = Session | Replay | Erasure | StoredRejection | Omission | Link
+"""Plain rows whose tenant is that of their scope."""
 
 
 class _RunEvent(msgspec.Struct, frozen=True, gc=False):
@@ -373,6 +394,11 @@ class Rows(ABC):
             ranges = scopes_under(below.path if below else "")
             found = [row for each in ranges for row in self._all(statement, tenant, *each)]
             rows = [row[1:] for row in sorted(found, key=itemgetter(0))]
+        elif kind is Replay:
+            ranges = scopes_under(below.path if below else "")
+            rows = [row for each in ranges for row in self._all(statement, tenant, *each)]
+        elif kind is Omission:
+            rows = self._all(statement, tenant, below.path if below else "")
         elif kind is Approval:
             rows = self._all(statement, tenant, after, _row_limit(limit))
         else:
@@ -383,9 +409,7 @@ class Rows(ABC):
         """Keep a row."""
         kind = type(row)
         plain = _PLAIN[kind]
-        tenant = (
-            row.scope.tenant if isinstance(row, Session | Replay | Erasure | StoredRejection | Link) else row.tenant
-        )
+        tenant = row.scope.tenant if isinstance(row, _SCOPED) else row.tenant
         if isinstance(row, Session) and row.owner is not None and row.owner.tenant != tenant:
             raise InvalidScope(
                 f"`{row.scope}` of tenant `{tenant}` cannot belong to tenant `{row.owner.tenant}`",
@@ -595,6 +619,7 @@ class Rows(ABC):
         kinds, ranges = _MEMORY if keep_records else _ERASERS, scopes_under(scope.path)
         for each in ranges:
             self._count("erase_links", scope.tenant, *each)
+            self._count("erase_omissions", scope.tenant, *each)
         return {kind: sum(self._count(_ERASERS[kind], scope.tenant, *each) for each in ranges) for kind in kinds}
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:

@@ -308,6 +308,24 @@ CREATE INDEX links_by_parent ON links (tenant, parent);
 
 CREATE INDEX links_by_scope ON links (tenant, scope);
 
+-- What was forgotten, as hashes: it is left out of the prompts of conversations that began before. `subject` is the
+-- outermost part of the scope.
+CREATE TABLE omissions (
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    undo TEXT NOT NULL,
+    phrases BLOB NOT NULL,
+    clauses BLOB NOT NULL,
+    PRIMARY KEY (tenant, id)
+) STRICT;
+
+CREATE INDEX omissions_by_subject ON omissions (tenant, subject, id);
+
+CREATE INDEX omissions_by_scope ON omissions (tenant, scope);
+
 -- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
 CREATE TABLE epochs (
     tenant TEXT NOT NULL,

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
+import memoranda
+from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
+from memoranda.chat.agent import Agent
+from memoranda.chat.conversation import read_conversation
+from memoranda.chat.turn import chat
 from memoranda.errors import ApprovalRequired, Denied, NotFound, UsageError
+from memoranda.model.block import Block
 from memoranda.model.policy import Policy, Rule
 from memoranda.testing.conformance.base import assert_raises, present
+from memoranda.testing.fakes import FakeClock
 
 
 def _contents(place: ScopedMemory) -> list[Any]:
@@ -231,6 +241,296 @@ class DescriptionPromises:
 
 
 SECRET = "4711-KILN"
+ELM = "12 Elm St"
+
+
+class Listening:
+    """A model that replies with `answer`, and keeps what it was asked."""
+
+    name = "made:up"
+
+    def __init__(self) -> None:
+        """Start without an answer."""
+        self.answer = ""
+        self.calls: list[tuple[ToolCall, ...]] = []
+        """Calls of tools, which are its first replies."""
+        self.asked: list[Ask] = []
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        """Return the answer, as a text or as the value that was asked for."""
+        self.asked.append(ask)
+        if self.calls:
+            return Reply("", self.calls.pop(0), tokens_in=1, tokens_out=1)
+        value = None if ask.schema is None else {"reply": self.answer}
+        return Reply(self.answer, value=value, tokens_in=1, tokens_out=1)
+
+    @property
+    def shown(self) -> str:
+        """Everything that it was sent with the last request."""
+        ask = self.asked[-1]
+        return "\n".join([ask.instructions, *(said.text + str(said.calls) for said in ask.messages)])
+
+
+class Door(msgspec.Struct):
+    """An open conversation of Ada's, and the model that it asks."""
+
+    name: str
+    model: Listening
+    send: Callable[[str], Any]
+
+    def say(self, text: str, answer: str) -> str:
+        """Send a message, and return everything that the model was sent with it."""
+        self.model.answer = answer
+        self.send(text)
+        return self.model.shown
+
+
+def open_chat(memory: Memory) -> Door:
+    """Open a chat."""
+    model = Listening()
+    agent = Agent(id="keeper", instructions="You keep a vault.")
+    return Door("chat", model, lambda text: chat(memory, agent, text, user="ada", conversation_id="d1", model=model))
+
+
+AGENT = """
+AGENT: Keeper
+GOAL: "Keep the vault"
+FLOW:
+  talk:
+    REASONING: true
+    GOAL: "Talk"
+    MAX_TURNS: 20
+"""
+
+
+def open_session(memory: Memory) -> Door:
+    """Open a session with an agent."""
+    model = Listening()
+    model.answer = "Welcome."
+    session = memoranda.abl.load(AGENT, memory=memory, model=model).start(user="ada")
+    return Door("agent", model, session.say)
+
+
+MACHINE = """
+machine keeper
+  accepts
+    said as text, is required
+  ensures
+    allowed to llm_call
+  implements
+    ask first, using: "made:up"
+      with task "Answer ${input.said}"
+      returns
+        reply as text
+    wait for more
+      event: "more"
+      schema
+        text as text, is required
+    ask second, using: "made:up"
+      with task "It was said: ${input.said} You said: ${first.reply} Now: ${more.text}"
+      returns
+        reply as text
+"""
+WORKFLOW = """
+defs:
+  brain: {kind: model, settings: {provider: openai, model_id: gpt-5.2}}
+  first: {kind: task, action: ai_agent, inputs: {prompt: "=$input.text"}, bindings: {model: brain}}
+  reply: {kind: task, action: wait_for_reply}
+  second:
+    kind: task
+    action: ai_agent
+    inputs: {prompt: "='It was said: ' & $input.text & ' You said: ' & $output.first.text & ' Now: ' & $output.reply"}
+    bindings: {model: brain}
+flow: [{do: first}, {do: reply}, {do: second}]
+"""
+
+
+def open_machine(memory: Memory) -> Door:
+    """Open a machine that waits between two requests to its model."""
+    model = Listening()
+    machine = memoranda.mashin.load(MACHINE, memory=memory, model=model)
+    runs: list[str] = []
+
+    def send(text: str) -> None:
+        if runs:
+            machine.find(runs[0]).deliver({"text": text}).check()
+        else:
+            runs.append(machine.run({"said": text}, user="ada").id)
+
+    return Door("machine", model, send)
+
+
+def open_workflow(memory: Memory) -> Door:
+    """Open a workflow that waits between two requests to its model."""
+    model = Listening()
+    workflow = memoranda.workflow.load(WORKFLOW, memory=memory, model=model)
+    runs: list[str] = []
+
+    def send(text: str) -> None:
+        if runs:
+            workflow.find(runs[0]).deliver(text).check()
+        else:
+            runs.append(workflow.run({"text": text}, owner="ada", thread="d2").id)
+
+    return Door("workflow", model, send)
+
+
+DOORS = (open_chat, open_session, open_machine, open_workflow)
+"""What opens a conversation of Ada's through each door."""
+
+
+def _remember_address(ada: ScopedMemory) -> str:
+    return ada.remember("Ada lives at 12 Elm St", collection="notes", metadata={"topic": "home"}).ref
+
+
+def _entry(ada: ScopedMemory, **named: Any) -> Callable[[], Any]:
+    _remember_address(ada)
+    return partial(ada.forget, **named)
+
+
+def _set_address(ada: ScopedMemory) -> ScopedMemory:
+    ada.set("home.address", "12 Elm St")
+    return ada
+
+
+def _block(ada: ScopedMemory, *, forget: Callable[[Block], Any]) -> Callable[[], Any]:
+    text = "- Ada lives at 12 Elm St\n- Likes tea"
+    block = ada.blocks.update("archival", text, expected_updated_at=None)
+    return lambda: forget(block)
+
+
+def _record(memory: Memory, ada: ScopedMemory) -> Callable[[], Any]:
+    schema = {"type": "object", "properties": {"street": {"type": "string"}, "floor": {"type": "integer"}}}
+    memory.definitions.create(name="Home", slug="home", schema=schema)
+    ada.set("home", {"street": "12 Elm St", "floor": 2})
+    return lambda: ada.delete("home")
+
+
+WAYS: dict[str, Callable[[Memory, ScopedMemory], Callable[[], Any]]] = {
+    "a deleted fact": lambda memory, ada: partial(_set_address(ada).delete, "home.address"),
+    "a deleted record": _record,
+    "a rejected value": lambda memory, ada: partial(_set_address(ada).reject, "12 Elm St", key="home.address"),
+    "a rejected text": lambda memory, ada: partial(ada.reject, _remember_address(ada)),
+    "an entry by its ref": lambda memory, ada: partial(ada.forget, _remember_address(ada)),
+    "an entry by its description": lambda memory, ada: _entry(ada, about="where Ada lives"),
+    "an entry by an identifier": lambda memory, ada: _entry(ada, identifier=ELM),
+    "entries by their metadata": lambda memory, ada: _entry(ada, where={"topic": "home"}),
+    "a line by its description": lambda memory, ada: _block(ada, forget=lambda _: ada.forget(about="where Ada lives")),
+    "a line that an edit removes": lambda memory, ada: _block(
+        ada,
+        forget=lambda block: ada.blocks.update("archival", "- Likes tea", expected_updated_at=block.updated_at),
+    ),
+    "a deleted block": lambda memory, ada: _block(ada, forget=lambda _: ada.blocks.delete("archival")),
+    "what is tainted": lambda memory, ada: partial(memory.taint, ref=_remember_address(ada), reason="wrong"),
+}
+"""Each writes a memory that says an address, and returns what forgets it."""
+
+
+class OpenConversationPromises:
+    """What was forgotten is gone from the next prompt of the same conversation."""
+
+    @pytest.mark.parametrize("open_door", DOORS, ids=lambda one: one.__name__)
+    @pytest.mark.parametrize("way", sorted(WAYS))
+    def test_g14_the_next_prompt_does_not_quote_what_was_forgotten(
+        self, memory: Memory, ada: ScopedMemory, open_door: Callable[[Memory], Door], way: str
+    ) -> None:
+        forget = WAYS[way](memory, ada)
+        door = open_door(memory)
+        shown = door.say("My address is 12 Elm St. My dog is Rex.", "You live at 12 ELM st. Rex lives there, too.")
+        assert "12 Elm St" in shown
+        forget()
+        shown = door.say("And now?", "Nothing.")
+        assert "12 elm st" not in shown.lower() and "[forgotten]" in shown
+        assert "My dog is Rex." in shown and "Rex lives there, too." in shown
+        assert ada.leak_probes("12 Elm St").prompts is False
+
+    @pytest.mark.parametrize("open_door", DOORS, ids=lambda one: one.__name__)
+    def test_g14_the_next_prompt_does_not_quote_what_was_learned(
+        self, memory: Memory, ada: ScopedMemory, open_door: Callable[[Memory], Door]
+    ) -> None:
+        said = "I live in Turku. My dog is called Rex."
+        lessons = ada.learn([{"role": "user", "content": said}], conversation="c1").lessons
+        door = open_door(memory)
+        assert "Turku" in door.say(said, "So you live in Turku. Greta lives in Turku, too. Is Rex a beagle?")
+        ada.forget(next(one.ref for one in lessons if "Turku" in one.text))
+        shown = door.say("And now?", "Nothing.").replace("Greta lives in Turku, too.", "")
+        assert "My dog is called Rex." in shown and "Is Rex a beagle?" in shown
+        assert "[forgotten]" in shown and "Turku" not in shown
+
+    @pytest.mark.parametrize("open_door", DOORS, ids=lambda one: one.__name__)
+    def test_what_is_alike_or_belongs_to_another_user_is_still_quoted(
+        self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory, open_door: Callable[[Memory], Door]
+    ) -> None:
+        ada.set("contacts.sister", "Ann")
+        ada.set("kiln.cone", 4)
+        ada.set("shed.code", "4711-KILN")
+        ada.remember("Bo lives in Porto", collection="notes")
+        bob.set("dog.name", "Rexford")
+        door = open_door(memory)
+        said = "Anna has 4 eggs, 14 hens and Rexford. Ann called at 4. Code 4711-KILN9. Greta lives in Porto."
+        gone = f"{said} My sister is Ann. The kiln fires to cone 4. It opens with 4711-kiln. Bo lives in Porto."
+        door.say(gone, "Yes.")
+        for key in ("contacts.sister", "kiln.cone", "shed.code"):
+            ada.delete(key)
+        ada.forget(about="where Bo lives")
+        bob.delete("dog.name")
+        shown = door.say("And now?", "Nothing.")
+        assert said in shown
+        for left in ("sister is Ann", "cone 4", "4711-kiln.", "Bo lives"):
+            assert left not in shown, left
+
+    @pytest.mark.parametrize("open_door", [open_chat, open_session], ids=lambda one: one.__name__)
+    def test_what_is_said_again_or_brought_back_is_quoted_again(
+        self, memory: Memory, ada: ScopedMemory, clock: FakeClock, open_door: Callable[[Memory], Door]
+    ) -> None:
+        ada.remember("Ada lives at 12 Elm St", collection="notes")
+        door = open_door(memory)
+        door.say("I am at 12 Elm St.", "Yes.")
+        clock.advance(60)
+        gone = ada.forget(identifier="12 Elm St")
+        clock.advance(60)
+        assert "12 Elm St" not in door.say("And now?", "Nothing.")
+        ada.undo(gone)
+        assert "I am at 12 Elm St." in door.say("And now?", "Nothing.")
+        ada.forget(identifier="12 Elm St")
+        clock.advance(60)
+        assert "12 Elm St" not in door.say("And now?", "Nothing.")
+        assert "Back at 12 Elm St." in door.say("Back at 12 Elm St.", "I see.")
+        clock.advance(60)
+        assert "Back at 12 Elm St." in door.say("And now?", "Nothing.")
+
+    def test_a_chat_is_stored_as_it_was_and_its_results_of_tools_are_shown_without_it(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        lines = "- The vault opens with 4711-KILN\n- The vault is green"
+        ada.blocks.update("archival", lines, expected_updated_at=None)
+        door = open_chat(memory)
+        search = ToolCall("t1", "recall_memory", {"query": "vault 4711-KILN"})
+        door.model.calls = [(search,)]
+        assert "4711-KILN" in door.say("How does it open?", "By its code.") and "green" in door.model.shown
+        ada.forget(identifier="4711-KILN")
+        shown = door.say("And now?", "Nothing.")
+        assert "4711-KILN" not in shown and "green" in shown and "vault [forgotten]" in shown
+        record = read_conversation(memory, "ada", "d1")
+        assert "4711-KILN" in next(part.text for part in record.parts if part.kind == "tool_response")
+        places = ada.leak_probes("4711-KILN")
+        assert (places.conversations, places.prompts, places.words) == (True, False, False)
+        memory.erase(user="ada")
+        assert ada.leak_probes("4711-KILN").found == ()
+
+    def test_a_message_of_a_chat_is_recalled_without_what_was_forgotten(
+        self, memory: Memory, ada: ScopedMemory
+    ) -> None:
+        ada.set("home.address", "12 Elm St")
+        door = open_chat(memory)
+        door.say("The owl sits at 12 Elm St in a lime tree. It is old.", "12 Elm St.")
+        ada.delete("home.address")
+        found = [match.content for match in ada.recall("owl lime tree 12 Elm St")]
+        assert found == ["The owl sits at [forgotten] in a lime tree. It is old."]
+        said = [match.content for match in ada.recall("owl lime tree", kinds=["message"])]
+        assert "The owl sits at 12 Elm St in a lime tree. It is old." in said, (
+            "who asks for messages gets what was said"
+        )
 
 
 class LeakProbePromises:
@@ -247,9 +547,10 @@ class LeakProbePromises:
             place.learn([{"role": "user", "content": f"My vault code is {SECRET}."}], conversation="c1")
         places = ada.leak_probes(SECRET)
         assert set(places.found) - {"database_bytes"} == {
-            *("facts", "blocks", "entries", "messages", "words", "vectors", "prompts"),
+            *("facts", "blocks", "entries", "messages", "words", "vectors", "prompts", "caches"),
         }
-        assert set(places.untested) - {"database_bytes"} == {"idempotency_keys", "caches", "exports", "backups"}
+        assert set(places.untested) - {"database_bytes"} == {"backups", "other_processes"}
+        assert places.absent == ("exports",) and places.exports is False
         assert ada.leak_probes("8822-KILN").found == ()
 
         gone = ada.forget(identifier=SECRET)
@@ -316,7 +617,10 @@ class LeakProbePromises:
             memory.settle()
             return place.context("vault code").text + str(place.recall("vault code", limit=50).results)
 
-        # Written, and seen.
+        # Written, and seen, in conversations that stay open.
+        doors = [open_door(memory) for open_door in DOORS]
+        for door in doors:
+            door.say(f"My vault code is {SECRET}. My dog is called Rex.", f"Noted: {SECRET}. Rex is a good name.")
         ada.learn(said, conversation="c1")
         note = ada.remember(f"The vault opens with {SECRET}", collection="notes")
         ada.copy(note.ref, to=bob)
@@ -326,6 +630,10 @@ class LeakProbePromises:
         gone = ada.forget(identifier=SECRET)
         assert gone.count == 3 and SECRET not in everywhere(ada)
         assert SECRET not in everywhere(bob) and "green" in everywhere(bob)
+        # Gone from the next prompt of each open conversation, while what was said beside it is still there.
+        for door in doors:
+            shown = door.say("And now?", "Now nothing.")
+            assert SECRET not in shown and "Rex" in shown, door.name
         # The source is fed again: it does not come back.
         ada.learn(said, conversation="c1")
         assert SECRET not in everywhere(ada)
@@ -336,7 +644,9 @@ class LeakProbePromises:
         # Every derived place is empty, by name.
         places = ada.leak_probes(SECRET)
         derived = (places.facts, places.blocks, places.entries, places.statements, places.messages, places.prompts)
-        assert derived == (False,) * 6 and (places.words, places.vectors) == (False, False)
+        assert derived == (False,) * 6 and (places.words, places.vectors, places.caches) == (False,) * 3
+        # What was said is kept as it was said, in places with names.
+        assert set(places.found) - {"database_bytes"} == {"conversations", "sessions", "runs", "history"}
         # The deletion is in the ledger.
         ended = [event for event in memory.ledger.events() if event.effect == "forget"]
         assert {f"entry:{event.resource}" for event in ended} >= set(gone.refs) and memory.ledger.verify().ok

@@ -20,7 +20,11 @@ from memoranda.testing.conformance.facts import (
     HistoryPromises,
     SessionPromises,
 )
-from memoranda.testing.conformance.forgetting import DescriptionPromises, LeakProbePromises
+from memoranda.testing.conformance.forgetting import (
+    DescriptionPromises,
+    LeakProbePromises,
+    OpenConversationPromises,
+)
 from memoranda.testing.conformance.guard import GuardPolicyPromises, GuardPromises, QuarantinePromises
 from memoranda.testing.conformance.influence import InfluencePromises
 from memoranda.testing.conformance.learning import ContextPromises, LearnPromises
@@ -84,6 +88,7 @@ class StoreConformance(
     OriginPromises,
     DescriptionPromises,
     LeakProbePromises,
+    OpenConversationPromises,
     AuthorityPromises,
     GuardPolicyPromises,
     GuardPromises,

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 import memoranda
 from memoranda.agent.prompt import unescape
 from memoranda.api.memory import Memory
@@ -180,7 +178,7 @@ class MemorandaSystem(MemorySystem):
 
     def probes(self, user: str, text: str) -> dict[str, bool | None]:
         """Return the leak probes."""
-        return msgspec.structs.asdict(self._place(user).leak_probes(text))
+        return self._place(user).leak_probes(text).places
 
     # conversations
 

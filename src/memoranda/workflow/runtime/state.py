@@ -6,9 +6,10 @@ the branch began, plus its own changes; the changes of all branches are merged a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import datetime
 from threading import Lock, RLock
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from memoranda.api.memory import Memory
 from memoranda.errors import Hint, LimitExceeded
 from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.expression.dialect import ExpressionRun
+from memoranda.model.omission import Omissions
 from memoranda.runs.outcome import CallResult, Paused, Waiting
 from memoranda.runs.provenance import Provenance, Provenances
 from memoranda.runs.recorder import Recorder
@@ -195,6 +197,10 @@ class Execution:
     steps: int = 0
     thread: Thread | None = None
     """The conversation that it is part of, once opened."""
+    omissions: Callable[[], Omissions] = Omissions
+    """Reads what models are not told, because it was forgotten since the run began."""
+    said: list[tuple[datetime | None, Any]] = field(default_factory=list[tuple[datetime | None, Any]])
+    """What is delivered to it now, which has no moment, and the history that it has read."""
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def count_step(self) -> None:

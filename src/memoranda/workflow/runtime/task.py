@@ -10,21 +10,24 @@ import random
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, cast
 
 import msgspec
 
 from memoranda.agent.models import Model
+from memoranda.engine.omissions import ReadOmissions
 from memoranda.errors import ActionFailed, InvalidValue, LimitExceeded, MemorandaError, NotFound, Refused, UsageError
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.python_functions import encode_json
-from memoranda.model.names import require_label
+from memoranda.model.names import THREAD_RECORD, require_label
+from memoranda.model.omission import Omissions
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, storable_text
 from memoranda.model.trust import OriginKind
 from memoranda.model.value import decode, encode, encode_checked
+from memoranda.runs.forgotten import ForgetfulModel
 from memoranda.runs.outcome import LONGEST_MESSAGE, CallResult, Failure, Paused, StepFailed, Waiting, details_of
 from memoranda.runs.provenance import OWN, Provenance, provenance_of_message, together
 from memoranda.runs.steps import OpenStep, WatchedModel
@@ -33,7 +36,7 @@ from memoranda.workflow.keywords import RESERVED_CONTEXT
 from memoranda.workflow.runtime.parallel import within
 from memoranda.workflow.runtime.plan import Retrying, Task, ToolUse, Use
 from memoranda.workflow.runtime.state import Execution, Stop, Strand, Suspended
-from memoranda.workflow.threads import add_message, check_text, read_messages
+from memoranda.workflow.threads import Thread, add_message, check_text, read_messages
 
 LONGEST_WAIT = 3_600 * 24 * 365 * 10
 """Seconds: ten years."""
@@ -151,7 +154,22 @@ class _CallPlace:
             return []
         found = read_messages(self._execution.memory, thread, limit)
         self.made_of |= together(map(provenance_of_message, found))
-        return [msgspec.convert(fact.value, Message) for fact in found]
+        return self._shown([msgspec.convert(fact.value, Message) for fact in found], thread)
+
+    def _shown(self, said: list[Message], thread: Thread) -> list[Message]:
+        """Return messages without what was forgotten since each was said."""
+        memory = self._execution.memory
+        scope = Scope.of(tenant=memory.tenant, user=thread.owner, thread=thread.id)
+        effect = ReadOmissions(scope=scope, key=THREAD_RECORD, since=thread.opened_at)
+        omissions: Omissions = memory.perform(effect) if memory.may(effect) else Omissions()
+        if not omissions:
+            return said
+        moments = [datetime.fromisoformat(one.at) for one in said]
+        self._execution.said += [(at, one.text) for at, one in zip(moments, said, strict=True)]
+        return [
+            msgspec.structs.replace(one, text=omissions.made_since(at).leave_out(one.text))
+            for at, one in zip(moments, said, strict=True)
+        ]
 
     def set_context(self, values: Mapping[str, Any]) -> None:
         if RESERVED_CONTEXT in values:
@@ -414,6 +432,7 @@ def _call(
     if execution.recorder.steps is not None:
         model = None if model is None else WatchedModel(model)
         execution.recorder.current_step.note(place.memory.refs(slugs), written=False)
+    model = None if model is None else ForgetfulModel(model, execution.omissions)
     tools = tuple(Tool(one.name, one.description, one.call.action.inputs) for one in use.tools)
     return Call(task=task, inputs=inputs, settings=settings, place=place, model=model, slugs=slugs, tools=tools)
 

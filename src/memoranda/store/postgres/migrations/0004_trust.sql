@@ -186,6 +186,24 @@ CREATE INDEX links_by_parent ON memoranda.links (tenant COLLATE "POSIX", parent)
 
 CREATE INDEX links_by_scope ON memoranda.links (tenant COLLATE "POSIX", scope);
 
+-- What was forgotten, as hashes: it is left out of the prompts of conversations that began before. `subject` is the
+-- outermost part of the scope.
+CREATE TABLE memoranda.omissions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    undo TEXT COLLATE "C" NOT NULL,
+    phrases BYTEA NOT NULL,
+    clauses BYTEA NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX omissions_by_subject ON memoranda.omissions (tenant COLLATE "POSIX", subject, id);
+
+CREATE INDEX omissions_by_scope ON memoranda.omissions (tenant COLLATE "POSIX", scope);
+
 -- The tenant's permission epoch at the last change of its grants that names a scope, or, under `*`, none.
 CREATE TABLE memoranda.epochs (
     tenant TEXT COLLATE "C" NOT NULL,
@@ -202,7 +220,8 @@ DECLARE
     made TEXT;
     held RECORD;
 BEGIN
-    EXECUTE format(
+    FOREACH made IN ARRAY ARRAY['links', 'omissions'] LOOP
+        EXECUTE format(
             $make$
             CREATE FUNCTION memoranda.%1$I(tenant TEXT, chosen TID[]) RETURNS BIGINT
             LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $remove$
@@ -216,10 +235,11 @@ BEGIN
             END
             $remove$
             $make$,
-        'remove_links', 'links'
-    );
-    EXECUTE format('REVOKE ALL ON FUNCTION memoranda.%I FROM PUBLIC', 'remove_links');
-    FOREACH made IN ARRAY ARRAY['links', 'epochs'] LOOP
+            'remove_' || made, made
+        );
+        EXECUTE format('REVOKE ALL ON FUNCTION memoranda.%I FROM PUBLIC', 'remove_' || made);
+    END LOOP;
+    FOREACH made IN ARRAY ARRAY['links', 'epochs', 'omissions'] LOOP
         EXECUTE format('ALTER TABLE memoranda.%I ENABLE ROW LEVEL SECURITY', made);
         EXECUTE format(
             'CREATE POLICY own_tenants ON memoranda.%I USING (tenant = ANY (ARRAY(SELECT tenant FROM memoranda.roles)))',
@@ -232,7 +252,7 @@ BEGIN
             WHERE oid = 'memoranda.sessions'::regclass AND grantee <> relowner AND privilege_type IN ('SELECT', 'INSERT')
         LOOP
             EXECUTE format('GRANT %s ON memoranda.%I TO %s', held.lent, made, held.grantee);
-            IF held.lent = 'INSERT' AND made = 'links' THEN
+            IF held.lent = 'INSERT' AND made <> 'epochs' THEN
                 EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.%I TO %s', 'remove_' || made, held.grantee);
             END IF;
         END LOOP;
@@ -245,6 +265,9 @@ BEGIN
         EXECUTE format('GRANT UPDATE (rules) ON memoranda.approvals TO %s', held.grantee);
         EXECUTE format('GRANT UPDATE (scope) ON memoranda.links TO %s', held.grantee);
         EXECUTE format('GRANT UPDATE (epoch) ON memoranda.epochs TO %s', held.grantee);
+        EXECUTE format(
+            'GRANT UPDATE (scope, subject, at, undo, phrases, clauses) ON memoranda.omissions TO %s', held.grantee
+        );
     END LOOP;
 END
 $$;
