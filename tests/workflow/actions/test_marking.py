@@ -422,12 +422,13 @@ def test_what_cannot_be_marked_is_refused() -> None:
 @pytest.mark.parametrize("what", ["inputs", "settings"])
 def test_a_schema_that_is_none_is_told_with_the_name_of_its_action(do: Do, what: str) -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"cups": {"type": "many"}}}
-    broken = action("pour", **{what: schema})(lambda call: None)
+    given: dict[str, Any] = {what: schema}
+    broken = action("pour", **given)(lambda call: None)
     with pytest.raises(InvalidDefinition, match=re.escape(f"the {what} of the action `pour`")) as caught:
         do(broken)
     assert caught.value.path == "$.properties.cups.type"
     schema["properties"]["cups"]["type"] = "number"
-    assert do(action("pour", **{what: schema})(lambda call: "poured")) == "poured"
+    assert do(action("pour", **given)(lambda call: "poured")) == "poured"
 
 
 def test_a_default_that_json_has_no_word_for_is_not_shown_and_holds_all_the_same(do: Do) -> None:
