@@ -52,6 +52,16 @@ def test_g52_hardly_any_harmless_text_is_suspected(part: str) -> None:
     assert len(suspected) <= 0.02 * len(lines), suspected
 
 
+def test_an_id_is_no_iban_even_if_its_check_digits_fit() -> None:
+    id = "ba130126-6b82-4d5c-bda5-ad525b616e42"
+    account = id.replace("-", "")[:20]
+    grouped = " ".join(account[start : start + 4] for start in range(0, 20, 4))
+    assert not found(f"see {id}")
+    assert (
+        found(f"pay {account}") == found(f"pay {grouped}") == found(f"pay {grouped.replace(' ', '-')}") == {"payment"}
+    )
+
+
 def test_g52_secrets_payment_data_and_codes_are_found_and_redacted() -> None:
     lines = (CORPORA / "secrets.txt").read_text(encoding="utf-8").splitlines()
     texts = [line.split(" ", 1)[1].replace("\\n", "\n") for line in lines]

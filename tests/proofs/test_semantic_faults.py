@@ -194,7 +194,14 @@ def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
     with FaultyDisk() as disk:
         life = Life(disk)
         done = sweep(
-            life.run, life.check, disk=disk, errors=[error], expected=(StorageError,), first=first, step=STRIDE
+            life.run,
+            life.check,
+            disk=disk,
+            errors=[error],
+            expected=(StorageError,),
+            first=first,
+            step=STRIDE,
+            firsts=["sync"],
         )
     assert done.complete
     assert len(done.points) > 10

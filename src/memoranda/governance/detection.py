@@ -450,6 +450,9 @@ def _check_iban(value: str, match: Any) -> tuple[int, int] | None:
     plain = value[:end].translate(_SPACES).upper()
     if kept < size or (end < len(value) and value[end].isalnum()):
         return None
+    groups = re.split("[ -]", value[:end])
+    if len(groups) > 1 and any(len(group) != 4 for group in groups[:-1]):
+        return None  # printed in groups of four, or without any: other groups are those of a UUID
     number = int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4]))
     return (0, end) if number % 97 == 1 else None
 

@@ -28,22 +28,27 @@ MARK = "[forgotten]"
 """What a prompt has in place of what was forgotten."""
 
 _INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
-_TOKEN = re.compile(rf"\\(?:[nrtbf]|u[0-9a-f]{{4}})|(?:\d[.,](?=\d)|[\w\u0300-\u036f{_INVISIBLE}])+")
+_TOKEN = re.compile(rf"\\(?:[nrtbf]|u[0-9a-f]{{4}})|(?:[\w\u0300-\u036f{_INVISIBLE}]|(?<=\d)[.,](?=\d))++")
 """A word, with a decimal point in a number; or an escaped character of JSON, which is skipped."""
-_SENTENCE = re.compile(r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bMs\.)(?<!\bMrs\.)\s+|\s*\n\s*|\s*\\n\s*")
+_SENTENCE = re.compile(
+    r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bMs\.)(?<!\bMrs\.)\s++"
+    r"|(?<![^\S\n])[^\S\n]*+\n\s*+|(?<!\s)\s*+\\n\s*+"
+)
 _JOINTS = "-\u2010\u2011.@+"
 """Before or after these, with a letter or digit behind, an identifier goes on: `a@x.io` is not in `a@x.io.uk`."""
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}(?::\d{2})?")
 _CODE = re.compile(r"(?<![\w.@+-])\+?[^\W_](?:[\w]|[-.@+/](?=\w))*")
 _ADDRESS = re.compile(r"\b\d+[a-z]?(?:\s+[A-Z][\w'\u2019]*){2,5}")
-_PHONE = re.compile(r"\+?\(?\d[\d\s()/.-]{5,}\d")
+_PHONE = re.compile(r"\+?\(?\d(?:[\s()/.-]*+\d)++")
 
 _FEWEST_WORDS = 3
 _SHORTEST_SENTENCE = 12
 """Letters and digits of a sentence that is left out everywhere."""
 _SHORTEST_CODE = 5
 """Letters and digits of an identifier that is left out everywhere."""
+_SHORTEST_PHONE = 7
+"""Characters of a telephone number."""
 _SHORTEST_NAME = 4
 _LONGEST = 400
 """Letters and digits of a phrase; a longer sentence is several."""
@@ -211,7 +216,8 @@ def _is_distinctive(words: Sequence[_Word]) -> bool:
 
 def _identifiers_in(sentence: str) -> Iterator[str]:
     """Yield addresses, numbers and codes."""
-    for found in (*_EMAIL.finditer(sentence), *_PHONE.finditer(sentence), *_ADDRESS.finditer(sentence)):
+    phones = (found for found in _PHONE.finditer(sentence) if len(found[0]) >= _SHORTEST_PHONE)
+    for found in (*_EMAIL.finditer(sentence), *phones, *_ADDRESS.finditer(sentence)):
         if _DATE.fullmatch(found[0]) is None:
             yield found[0]
     for found in _CODE.finditer(sentence):

@@ -82,6 +82,8 @@ class Point:
     error: ErrorName
     persistent: bool
     at: int
+    only: Kind | None = None
+    """The kind of calls that are counted; None for all kinds."""
 
 
 class FaultyDisk:
@@ -135,10 +137,10 @@ class FaultyDisk:
         """Whether any call was made to fail since the last `fail`."""
         return bool(self.hits)
 
-    def fail(self, at: int, *, persistent: bool = False, error: ErrorName = "ioerr") -> None:
-        """Let the `at`-th call from now fail, of those this error can strike; or it and all after it."""
+    def fail(self, at: int, *, persistent: bool = False, error: ErrorName = "ioerr", only: Kind | None = None) -> None:
+        """Let the `at`-th call from now fail, of those this error can strike or of one kind; or it and all after it."""
         with self._lock:
-            self._point = Point(error, persistent, at)
+            self._point = Point(error, persistent, at, only)
             self._struck = 0
             self._hits.clear()
 
@@ -166,7 +168,7 @@ class FaultyDisk:
             self._counts[kind] += 1
             point = self._point
             code = CODES[point.error].get(kind, 0) if point else 0
-            if point is None or not code:
+            if point is None or not code or point.only not in (None, kind):
                 return 0
             self._struck += 1
             if self._struck < point.at or (self._struck > point.at and not point.persistent):
@@ -274,6 +276,7 @@ def sweep(
     first: int = 1,
     step: int = 1,
     most: int = 1000,
+    firsts: Sequence[Kind] = (),
 ) -> Sweep:
     """Run the body failing its 1st, 2nd, 3rd… storage call, once or from then on; check what is left after each.
 
@@ -291,16 +294,20 @@ def sweep(
         first: The first call to fail.
         step: How far the next one is: with 7, every seventh call fails.
         most: How many points to try for each error, transient and persistent.
+        firsts: Kinds of calls of which the first one fails, too: a step may miss those that are rare.
     """
     points: list[Point] = []
     hits: Counter[Kind] = Counter()
     raised = 0
     complete = True
     for error, persistent in itertools.product(errors, (False, True)):
-        for at in range(first, first + most * step, step):
-            point = Point(error, persistent, at)
+        series = [Point(error, persistent, 1, kind) for kind in firsts]
+        series += [Point(error, persistent, at) for at in range(first, first + most * step, step)]
+        for point in series:
             failed = _try(body, check, prepare, disk, point, expected)
             if not disk.fired:
+                if point.only is not None:
+                    continue  # there are no calls of this kind
                 break
             points.append(point)
             hits.update(disk.hits)
@@ -324,7 +331,7 @@ def _try(
         try:
             if prepare is not None:
                 prepare(trial)
-            disk.fail(point.at, persistent=point.persistent, error=point.error)
+            disk.fail(point.at, persistent=point.persistent, error=point.error, only=point.only)
             failed = False
             try:
                 body(trial)
