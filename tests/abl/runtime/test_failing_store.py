@@ -271,16 +271,9 @@ def in_memory_directories(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
 
 
-class Stepping(FaultyDisk):
-    """A disk that maps the points of a series, 1, 2, 3…, onto every fifth call."""
-
-    def fail(self, at: int, *, persistent: bool = False, error: Any = "ioerr") -> None:
-        super().fail(1 + (at - 1) * STRIDE, persistent=persistent, error=error)
-
-
 @pytest.fixture
 def disk() -> Iterator[FaultyDisk]:
-    with Stepping() as disk:
+    with FaultyDisk() as disk:
         yield disk
 
 
@@ -318,6 +311,6 @@ def test_a_turn_on_a_failing_disk_is_kept_whole_or_not_at_all(disk: FaultyDisk):
             assert session.say("three").messages[0].startswith(f"{count + 1}: three")
             assert memory.ledger.verify().ok
 
-    done = sweep(body, check, disk=disk, prepare=prepare, expected=(StorageError,))
+    done = sweep(body, check, disk=disk, prepare=prepare, expected=(StorageError,), step=STRIDE)
     assert done.complete and len(done.points) > 10
     assert done.raised > 5
