@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +143,33 @@ class PostgresServer:
             self._process = None
             self._closing.close()
 
+    def freeze(self) -> None:
+        """Stop all its processes where they are, as those of a machine that hangs; `thaw` lets them go on."""
+        # The parent first: it starts no other while we look for its children.
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        for pid in self._children():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let frozen processes go on; do nothing if there are none."""
+        if self._process is not None:
+            for pid in (*self._children(), self._process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    def promote(self) -> None:
+        """Make a primary of a replica, and return when it is one."""
+        self.execute("SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+
+    def _children(self) -> list[int]:
+        assert self._process is not None
+        listed = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        return [int(pid) for pid in listed.split()]
+
     def remove(self) -> None:
         """Stop the server and remove its files."""
+        self.thaw()
         self.stop()
         shutil.rmtree(self.folder)
 

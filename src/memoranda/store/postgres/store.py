@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import time
@@ -12,14 +13,59 @@ from typing import TypeVar
 
 import psycopg
 
-from memoranda.errors import Unavailable
+from memoranda.errors import Busy, Unavailable
 from memoranda.store.base import Reader, Transaction
-from memoranda.store.postgres.connection import Durability, Pool, PostgresRows, Proof, Settings, migrate, read_address
+from memoranda.store.postgres.connection import PostgresRows, Proof, is_current, migrate
+from memoranda.store.postgres.deadline import LONGEST_REWRITE, Silent
 from memoranda.store.postgres.dialect import SQL
-from memoranda.store.postgres.errors import code_of, commit_failure, is_full_or_starting, is_temporary, translate
+from memoranda.store.postgres.errors import (
+    Behind,
+    NoPrimary,
+    NoStandby,
+    code_of,
+    commit_failure,
+    is_temporary,
+    is_worth_waiting_for,
+    translate,
+)
+from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, read_address
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")
+_CATCHING_UP = 0.02
+"""Seconds that a standby is given to replay what a read must see, before the primary is asked instead."""
+
+
+class Positions:
+    """What reads must see, as positions in the write-ahead log, and which server answered last."""
+
+    def __init__(self) -> None:
+        """Nothing was written or read yet."""
+        self.changed = 0
+        """The last change of a row that this process made: no read goes back behind it."""
+        self.known = 0
+        """The last thing that it wrote, or saw by a mark: reads go back behind it only while no primary answers."""
+        self.turns = 0
+        """How often somebody else answered than before.
+
+        It is part of a mark, so that rows of one server are never taken for what another's mark stands for.
+        """
+        self._answering: Pool | None = None
+        self._lock = threading.Lock()
+
+    def add(self, position: int, *, changed: bool = False) -> None:
+        """Note a position that this process knows of."""
+        with self._lock:
+            self.known = max(self.known, position)
+            if changed:
+                self.changed = max(self.changed, position)
+
+    def turn(self, pool: Pool) -> None:
+        """Note who answered."""
+        with self._lock:
+            if pool is not self._answering:
+                self._answering = pool
+                self.turns += 1
 
 
 class PostgresStore:
@@ -27,25 +73,58 @@ class PostgresStore:
 
     waits = True
 
-    def __init__(self, url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        durability: Durability = "full",
+        busy_timeout: float = 5.0,
+        pool: int = 16,
+        statement_timeout: float | None = None,
+        read_from: ReadFrom = "primary",
+    ) -> None:
         """Connect to the database, creating the tables if there are none and migrating them if they are old.
 
         With `durability="normal"`, a crash of the server may lose the last commits; one of this process never does.
         `busy_timeout` is how many seconds a call waits for other writers, and for a server that is down, before it
-        raises an error.
+        raises an error. `pool` is the maximum number of connections, `statement_timeout` how many seconds the server
+        may work on one statement. `read_from` is about `reading`.
         """
-        self._settings = read_address(url, durability=durability, busy_timeout=busy_timeout)
+        self._settings = read_address(
+            url,
+            durability=durability,
+            busy_timeout=busy_timeout,
+            pool=pool,
+            statement_timeout=statement_timeout,
+            read_from=read_from,
+        )
         self.url = self._settings.url
         self._pid = os.getpid()
         self._manner = _lock_timeout(self._settings), "off" if durability == "normal" else "on"
         self._own = threading.local()
         self._pool = Pool(self._settings)
+        self._standby = Pool(self._settings, standby=True) if self._settings.has_standbys else None
+        self._positions = Positions()
+        self._roams = False
         try:
             # An address without an answer is most likely wrong, so it is not retried.
-            self._retry(self._prepare, again=is_full_or_starting)
+            self._retry(self._prepare, again=is_worth_waiting_for)
         except BaseException:
-            self._pool.close()
+            self._close_pools()
             raise
+
+    @property
+    def reading(self) -> PostgresStore:
+        """The same store for what only reads, and depends on no more than what this process wrote.
+
+        Its `read` and `mark` are answered by a standby, with `read_from="standby"` as long as one has caught up, and
+        otherwise while no primary answers. Everything else is done by the primary.
+        """
+        if self._standby is None:
+            return self
+        view = copy.copy(self)
+        view._roams = True
+        return view
 
     def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         """Run work in one transaction and return once it is durable.
@@ -63,11 +142,26 @@ class PostgresStore:
 
     def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
         """Run work on one snapshot, or without one; from its start again if the connection was lost."""
-        return self._retry(lambda: self._read(work)) if snapshot else self._query(work)
+        return self._retry(lambda: self._read_anywhere(work, snapshot))
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes whenever any process writes anything."""
-        return self._query(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
+        if not self._roams:
+            return self._query(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
+
+        def look(rows: Any) -> tuple[bool, str, str, int]:
+            found = rows.connection.execute(SQL["get_mark_and_position"]).fetchone()
+            assert found is not None, "it returns one row"
+            return found
+
+        is_standby, state, started, position = self._retry(lambda: self._read_anywhere(look, snapshot=False))
+        if is_standby:
+            self._positions.add(position)  # another standby may be less far
+        return self._positions.turns, started, state
+
+    def staleness(self) -> float:
+        """Return how many seconds reads are behind the primary, at most; 0.0 if they are answered by it."""
+        return self._retry(self._staleness)
 
     def check(self) -> Sequence[str]:
         """Return the damage that the server knows of, in words."""
@@ -88,15 +182,16 @@ class PostgresStore:
 
         def rewrite() -> bool:
             with self._pool.rows() as rows:
+                rows.connection.limit = LONGEST_REWRITE
                 return _rewrite(rows, self._settings)
 
-        return self._retry(rewrite, again=is_full_or_starting)
+        return self._retry(rewrite, again=is_worth_waiting_for)
 
     def close(self) -> None:
         """Close all connections; in a forked child, which has none, do nothing."""
         if os.getpid() == self._pid:
             self._refuse_nesting()
-            self._pool.close()
+            self._close_pools()
 
     def __enter__(self) -> PostgresStore:
         """Return the store itself."""
@@ -108,10 +203,24 @@ class PostgresStore:
         """Close the store."""
         self.close()
 
+    def _close_pools(self) -> None:
+        self._pool.close()
+        if self._standby is not None:
+            self._standby.close()
+
     def _prepare(self) -> None:
-        with self._pool.rows() as rows:
-            migrate(rows.connection, self.url, self._manner)
-            rows.rights.check(rows.connection)
+        try:
+            with self._pool.rows() as rows:
+                migrate(rows.connection, self.url, self._manner)
+                rows.rights.check(rows.connection)
+        except NoPrimary:
+            # A program that starts during a failover can read already, if there is nothing to migrate.
+            if self._standby is None:
+                raise
+            with self._standby.rows() as rows:
+                if not is_current(rows.connection, self.url):
+                    raise
+                rows.rights.check(rows.connection)
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         with self._pool.rows() as rows:
@@ -124,6 +233,9 @@ class PostgresStore:
             except BaseException as error:
                 proof = rows.proof
                 _undo(rows)
+                if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and self._pool.expects_primary:
+                    raise NoPrimary(rows.connection.info.host) from error
+                self._note_conflict(rows)
                 if not (done and isinstance(error, psycopg.Error) and rows.connection.closed):
                     raise
                 lost = error
@@ -131,6 +243,7 @@ class PostgresStore:
                 if answer.statusmessage != "COMMIT":  # the work continued after a statement had failed
                     _undo(rows)
                     raise commit_failure(self.url)
+                self._positions.add(rows.position_of_commit(), changed=rows.changes_rows)
                 return done[0]
         # The answer was lost, but perhaps not the write: look it up.
         self._pool.distrust()
@@ -138,14 +251,80 @@ class PostgresStore:
             return done[0]
         raise lost
 
-    def _read(self, work: Callable[[Reader], T]) -> T:
-        with self._pool.rows() as rows:
+    def _read_anywhere(self, work: Callable[[Reader], T], snapshot: bool) -> T:
+        """Read from the server that is to be asked first or, if that is not possible, from the other."""
+        if not self._roams or self._standby is None:
+            return self._read_from(self._pool, work, snapshot)
+        positions = self._positions
+        if self._settings.read_from == "standby":
+            with suppress(*_LOST):
+                return self._read_from(self._standby, work, snapshot, positions.known)
+        try:
+            return self._read_from(self._pool, work, snapshot)
+        except _LOST as error:
+            if not is_temporary(error):
+                raise
+            lost = error
+        try:
+            return self._read_from(self._standby, work, snapshot, positions.changed)
+        except _LOST:
+            raise lost from None  # what the caller has to act on is that there is no primary
+
+    def _read_from(self, pool: Pool, work: Callable[[Reader], T], snapshot: bool, least: int = 0) -> T:
+        """Run work on a connection whose server shows everything up to a position."""
+        try:
+            with pool.rows() as rows:
+                _await_position(rows, least)
+                if not snapshot:
+                    found = work(rows)
+                else:
+                    try:
+                        with rows.connection.pipeline() as pipeline:
+                            rows.begin_reading(pipeline)
+                            found = work(rows)
+                    finally:
+                        _undo(rows)
+                if self._roams:
+                    if pool is self._pool and self._settings.read_from == "standby":
+                        self._positions.add(_position(rows))  # so that no later read goes back behind this one
+                    self._positions.turn(pool)
+                return found
+        except psycopg.Error as error:
+            if _says_more(error):
+                pool.distrust()
+            raise
+
+    def _note_conflict(self, rows: PostgresRows) -> None:
+        """Note how far the primary is when it refuses a write, so that the next read shows why."""
+        if self._settings.read_from == "standby" and not rows.connection.closed:
+            with suppress(psycopg.Error):
+                self._positions.add(_position(rows))
+
+    def _staleness(self) -> float:
+        if self._standby is None or self._settings.read_from == "primary":
             try:
-                with rows.connection.pipeline() as pipeline:
-                    rows.begin_reading(pipeline)
-                    return work(rows)
-            finally:
-                _undo(rows)
+                self._read_from(self._pool, _position, snapshot=False)
+                return 0.0
+            except _LOST:
+                if self._standby is None:
+                    raise
+        began = time.monotonic()
+        try:
+            now = self._read_from(self._pool, _position, snapshot=False)
+        except _LOST:
+            now = None
+        try:
+            with self._standby.rows() as rows:
+                if now is not None:
+                    with suppress(Behind):
+                        _await_position(rows, now)
+                        return time.monotonic() - began
+                delay = rows.connection.execute(SQL["get_delay"]).fetchone()
+                return float("inf") if delay is None or delay[0] is None else delay[0]
+        except _LOST:
+            if now is None:
+                raise
+            return 0.0  # the primary answers reads as long as no standby does
 
     def _is_committed(self, proof: Proof | None, lost: psycopg.Error) -> bool:
         """Say whether a transaction whose COMMIT was not answered was committed, once the server has ended it."""
@@ -163,17 +342,12 @@ class PostgresStore:
 
         try:
             return self._retry(find)
-        except Unavailable as error:
+        except (Unavailable, Busy) as error:  # busy if the server, which lost us, still waits for a standby
             raise self._unknown_outcome() from error
 
     def _query(self, work: Callable[[PostgresRows], T]) -> T:
         """Run work without a transaction."""
-
-        def run() -> T:
-            with self._pool.rows() as rows:
-                return work(rows)
-
-        return self._retry(run)
+        return self._retry(lambda: self._read_from(self._pool, work, snapshot=False))
 
     def _unknown_outcome(self) -> Unavailable:
         return Unavailable(
@@ -191,14 +365,17 @@ class PostgresStore:
         self._check_process()
         deadline = time.monotonic() + self._settings.busy_timeout
         pause = 0.01
+        was_silent = False
         while True:
             try:
                 return action()
             except psycopg.Error as error:
-                if not again(error) or time.monotonic() + pause > deadline:
+                # To notice that a server is silent takes longer than some wait: another host is tried once in any case.
+                first_silence = isinstance(error, Silent) and not was_silent
+                if not again(error) or (time.monotonic() + pause > deadline and not first_silence):
                     raise translate(error, self.url) from error
-                # A deadlock or a server without free connections says nothing about the other connections.
-                if not code_of(error).startswith(("40", "53")):
+                was_silent = was_silent or first_silence
+                if _says_more(error):
                     self._pool.distrust()
             time.sleep(pause)
             pause = min(2 * pause, 0.25)
@@ -212,6 +389,34 @@ class PostgresStore:
         # Two processes cannot share a connection.
         if os.getpid() != self._pid:
             raise use_after_fork(self.url)
+
+
+_LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+"""What the driver raises if a server cannot do something now, or not at all."""
+
+
+def _says_more(error: psycopg.Error) -> bool:
+    """Say whether an error means that other connections are lost too: not a deadlock, nor a server without a slot."""
+    return is_temporary(error) and not code_of(error).startswith(("40", "53"))
+
+
+def _position(rows: Any) -> int:
+    """Return how far in the write-ahead log the server of a connection shows everything."""
+    found = rows.connection.execute(SQL["get_position"]).fetchone()
+    assert found is not None, "it returns one row"
+    return found[0]
+
+
+def _await_position(rows: PostgresRows, least: int) -> None:
+    """Return once the server of a connection shows everything up to a position; raise `Behind` if that takes long."""
+    connection = rows.connection
+    deadline = time.monotonic() + _CATCHING_UP
+    while connection.replayed < least:
+        connection.replayed = _position(rows)
+        if connection.replayed < least:
+            if time.monotonic() > deadline:
+                raise Behind(f"`{connection.info.host}` has not replayed yet what this process wrote")
+            time.sleep(0.001)
 
 
 def _lock_timeout(settings: Settings) -> str:

@@ -1,0 +1,322 @@
+"""The connections of a process: where they lead, when they are opened, lent and replaced.
+
+An address may name several hosts. Each is tried on its own, the one that worked last first, and those that did not
+answer a moment ago last, so that a frozen host costs its timeout once and not with every connection.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock, Semaphore
+from typing import Any, Literal
+
+import msgspec
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper
+
+from memoranda.errors import Busy, UsageError
+from memoranda.store.postgres.connection import PostgresRows, Rights
+from memoranda.store.postgres.deadline import LONGEST_ANSWER, SILENCE, Connection, Server
+from memoranda.store.postgres.dialect import SQL
+from memoranda.store.postgres.errors import NoPrimary, NoStandby, code_of, is_standby
+from memoranda.store.sql.errors import use_after_close, without_secrets
+
+Durability = Literal["full", "normal"]
+ReadFrom = Literal["primary", "standby"]
+
+_DOUBT = 5.0
+"""Seconds for which a host that did not answer is not tried, if there is another."""
+_ABSENT = {False: 0.2, True: 5.0}
+"""Seconds after which a primary, or a standby, is looked for again where there was none."""
+_CONNECT_TIMEOUT = 2
+"""Seconds to connect to one of several hosts, the fewest that PostgreSQL's library counts."""
+# Dead connections are noticed after half a minute without an answer and three probes.
+_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_STATEMENTS = 256
+"""Statements that a connection keeps prepared."""
+_WRITABLE = frozenset({"read-write", "primary"})
+"""The values of `target_session_attrs` that ask for a primary."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the connections of one store are opened, and how its transactions begin."""
+
+    url: str
+    """The address without secrets."""
+    hosts: tuple[dict[str, Any], ...]
+    """The parameters of a connection, for each host of the address."""
+    target: str
+    """What the address says of the session it wants (`target_session_attrs`); empty if it says nothing."""
+    durability: Durability
+    busy_timeout: float
+    pool: int
+    """The maximum number of connections; several processes share those of a server, which has 100 by default."""
+    statement_timeout: float | None
+    read_from: ReadFrom
+
+    @property
+    def has_standbys(self) -> bool:
+        """Whether reads may be answered by a standby."""
+        return self.read_from == "standby" or len(self.hosts) > 1
+
+
+def read_address(
+    url: str,
+    *,
+    durability: Durability,
+    busy_timeout: float,
+    pool: int = 16,
+    statement_timeout: float | None = None,
+    read_from: ReadFrom = "primary",
+) -> Settings:
+    """Return the settings for an address; what it says overrides our defaults and the other arguments."""
+    shown = without_secrets(url)
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Without the driver's message, and without its error as the cause: both may quote a part of a password.
+        raise UsageError(
+            f"`{shown}` is not an address of PostgreSQL",
+            hint="Write postgresql://user@host:5432/database; in a password, write special characters as %40",
+        ) from None
+    places = list(_places(given))
+    waits = max(2, math.ceil(busy_timeout)) if len(places) == 1 else _CONNECT_TIMEOUT
+    fixed = {"client_encoding": "UTF8", "fallback_application_name": "memoranda"}
+    common: dict[str, Any] = {"connect_timeout": waits, **_KEEPALIVE, **given, **fixed}
+    if "statement_timeout" in (given.get("options") or os.environ.get("PGOPTIONS", "")):
+        statement_timeout = None
+    return Settings(
+        url=shown,
+        hosts=tuple(common | place for place in places),
+        target=str(given.get("target_session_attrs") or os.environ.get("PGTARGETSESSIONATTRS", "")),
+        durability=durability,
+        busy_timeout=busy_timeout,
+        pool=pool,
+        statement_timeout=statement_timeout,
+        read_from=read_from,
+    )
+
+
+def _places(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what distinguishes the hosts of an address; nothing if there is one, or if the driver must say why not."""
+    lists = {
+        name: str(given.get(name) or os.environ.get(variable) or "").split(",")
+        for name, variable in (("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("port", "PGPORT"))
+    }
+    count = max(len(lists["host"]), len(lists["hostaddr"]))
+    if count == 1 or any(len(values) not in (1, count) for values in lists.values()):
+        yield {}
+        return
+    for number in range(count):
+        yield {name: values[number if len(values) > 1 else 0] or None for name, values in lists.items()}
+
+
+class Pool:
+    """Connections to the primary, or to a standby: opened when needed, replaced when lost, kept until it is closed."""
+
+    def __init__(self, settings: Settings, *, standby: bool = False) -> None:
+        """Open no connection yet."""
+        self._settings = settings
+        self._standby = standby
+        self._rights = Rights(settings.url)
+        self._idle: deque[PostgresRows] = deque()
+        self._slots = Semaphore(settings.pool)
+        self._lock = Lock()
+        self._closed = False
+        self._hosts = deque((Server(_name_of(one)), one) for one in settings.hosts)
+        # Until when none is looked for, because there was none.
+        self._absent: tuple[float, psycopg.Error] | None = None
+        self._timeline = 0
+        self._expects_primary = settings.target in _WRITABLE or (not settings.target and len(settings.hosts) > 1)
+        self._statement_timeout = _set_statement_timeout(settings.statement_timeout)
+        # The server ends a statement that takes too long; what it cannot end any more is ended here.
+        self._limit = LONGEST_ANSWER if settings.statement_timeout is None else settings.statement_timeout + SILENCE
+
+    @contextmanager
+    def rows(self) -> Generator[PostgresRows]:
+        """Lend a connection; a broken one is not taken back."""
+        if not self._slots.acquire(timeout=self._settings.busy_timeout):
+            most = self._settings.pool
+            raise Busy(
+                f"`{self._settings.url}`: all {most} connections of this process are in use",
+                hint=f"Try again; use fewer threads, or a `pool` of more than {most}; or give busy_timeout more seconds",
+                url=self._settings.url,
+            )
+        try:
+            rows = self._take()
+            rows.connection.limit = self._limit
+            try:
+                yield rows
+            finally:
+                rows.end()
+                self._give_back(rows)
+        finally:
+            self._slots.release()
+
+    @property
+    def expects_primary(self) -> bool:
+        """Whether a server that refuses writes is a standby that nobody asked for."""
+        return self._expects_primary
+
+    def distrust(self) -> None:
+        """Close idle connections: one was lost, and the others most likely with it."""
+        with self._lock:
+            doubtful = list(self._idle)
+            self._idle.clear()
+        for rows in doubtful:
+            _close(rows.connection)
+
+    def close(self) -> None:
+        """Close idle connections now, the others after use."""
+        self._closed = True
+        self.distrust()
+
+    def _take(self) -> PostgresRows:
+        if self._closed:
+            raise use_after_close(self._settings.url)
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        rows = PostgresRows(self._connect(), self._settings.url, self._rights)
+        rows.statement_timeout = self._statement_timeout
+        rows.tells_position = self._settings.has_standbys
+        return rows
+
+    def _give_back(self, rows: PostgresRows) -> None:
+        sound = rows.connection.info.transaction_status == TransactionStatus.IDLE
+        with self._lock:
+            if sound and not self._closed:
+                self._idle.append(rows)
+                return
+        _close(rows.connection)
+
+    def _connect(self) -> Connection:
+        """Open a connection to the first host that fits."""
+        if self._absent is not None and time.monotonic() < self._absent[0]:
+            raise self._absent[1].with_traceback(None)
+        failures: list[tuple[Server, psycopg.Error]] = []
+        for server, parameters in self._candidates():
+            try:
+                connection = self._open(server, parameters)
+            except psycopg.Error as error:
+                failures.append((server, error))
+                continue
+            with self._lock:
+                while self._hosts[0][0] is not server:
+                    self._hosts.rotate(-1)
+            self._absent = None
+            return connection
+        error = self._failure(failures)
+        if isinstance(error, NoPrimary | NoStandby):
+            self._absent = time.monotonic() + _ABSENT[self._standby], error
+        raise error from failures[-1][1]
+
+    def _candidates(self) -> list[tuple[Server, dict[str, Any]]]:
+        """Return the hosts to try now, in order."""
+        now = time.monotonic()
+        with self._lock:
+            known = list(self._hosts)
+            silent = [one for one in known if one[0].failed > one[0].heard]
+            # One thread tries a doubtful host, and the others go on without it.
+            back = [one for one in silent if now - one[0].failed > _DOUBT]
+            for server, _ in back:
+                server.failed = now
+        return [one for one in known if one not in silent] + back or known
+
+    def _open(self, server: Server, parameters: dict[str, Any]) -> Connection:
+        """Connect to one host; raise an error if it is not of the kind that is wanted."""
+        if self._standby:
+            parameters = parameters | {"target_session_attrs": "any"}
+        try:
+            connection = Connection.connect(
+                **parameters, autocommit=True, prepare_threshold=2, cursor_factory=psycopg.RawCursor
+            )
+        except psycopg.errors.ConnectionTimeout:
+            server.failed = time.monotonic()
+            raise
+        except psycopg.Error as error:
+            if is_standby(error):
+                raise NoPrimary(server.name) from error
+            raise
+        server.heard = time.monotonic()
+        connection.server = server
+        try:
+            self._ensure_kind(connection, server)
+        except BaseException:
+            _close(connection)
+            raise
+        connection.prepared_max = _STATEMENTS
+        # All our numbers are BIGINT; by default their size decides, which makes several statements of one.
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        return connection
+
+    def _ensure_kind(self, connection: Connection, server: Server) -> None:
+        if self._standby:
+            if not _is_standby(connection):
+                raise NoStandby(server.name)
+            return
+        if not self._settings.target or self._settings.target in _WRITABLE:
+            if _is_standby(connection):
+                if self._expects_primary:
+                    raise NoPrimary(server.name)
+                return
+            self._expects_primary = True  # from now on: a standby at this address means that another takes over
+        if len(self._settings.hosts) > 1:
+            self._refuse_former_primary(connection, server)
+
+    def _refuse_former_primary(self, connection: Connection, server: Server) -> None:
+        """Refuse a primary that another one has replaced, such as one that was frozen and goes on."""
+        (timeline,) = _row(connection, SQL["get_timeline"])
+        if timeline is None:
+            return
+        with self._lock:
+            if timeline < self._timeline:
+                raise NoPrimary(server.name, replaced=True)
+            self._timeline = timeline
+
+    def _failure(self, failures: list[tuple[Server, psycopg.Error]]) -> psycopg.Error:
+        """Return one error for all hosts: what the first standby said, or the last of them with what all said."""
+        for _, error in failures:
+            if isinstance(error, NoPrimary | NoStandby):
+                return error
+        _, last = failures[-1]
+        if len(failures) == 1:
+            return last
+        # One that may go by itself comes first: the host that is misconfigured may not be the primary.
+        kind = next((type(one) for _, one in failures if code_of(one).startswith(("08", "57", "53"))), type(last))
+        return kind("; ".join(f"{server.name}: {' '.join(str(error).split())}" for server, error in failures))
+
+
+def _name_of(parameters: dict[str, Any]) -> str:
+    host = parameters.get("host") or parameters.get("hostaddr") or "the server"
+    port = parameters.get("port")
+    return f"{host}:{port}" if port and not host.startswith("/") else host
+
+
+def _is_standby(connection: Connection) -> bool:
+    # Servers since 14 say so without being asked; a pooler may not pass it on.
+    said = connection.pgconn.parameter_status(b"in_hot_standby")
+    return _row(connection, b"SELECT pg_is_in_recovery()")[0] if said is None else said == b"on"
+
+
+def _row(connection: Connection, statement: bytes) -> tuple[Any, ...]:
+    row = connection.execute(statement).fetchone()
+    assert row is not None, "it returns one row"
+    return row
+
+
+def _set_statement_timeout(seconds: float | None) -> bytes | None:
+    """Return the statement that sets it for a transaction: behind a pooler, a session is not ours alone."""
+    return None if seconds is None else f"SET LOCAL statement_timeout = {max(1, math.ceil(seconds * 1000))}".encode()
+
+
+def _close(connection: Connection) -> None:
+    with suppress(psycopg.Error):
+        connection.close()
