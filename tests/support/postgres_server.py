@@ -160,7 +160,9 @@ class PostgresServer:
 
     def promote(self) -> None:
         """Make a primary of a replica, and return when it is one."""
-        self.execute("SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+        self.execute(
+            "SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()"
+        )
 
     def _children(self) -> list[int]:
         assert self._process is not None

@@ -371,7 +371,9 @@ class Gate:
         def look(effect: Any) -> Outcome[Any]:
             if verb.reads_often:
                 return verb.perform(self._reading, effect, call)
-            return self._reading.read(lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect))
+            return self._reading.read(
+                lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect)
+            )
 
         outcome = look(effect) if may_read is None else verb.read_filtered(look, effect, may_read)
         notes = outcome.notes

@@ -51,6 +51,8 @@ class Server:
         """When it last sent something, as `time.monotonic` counts."""
         self.failed = 0.0
         """When it last failed to answer."""
+        self.asked = 0
+        """How often it was asked since whether it is back."""
         self._asking = threading.Lock()
 
     def answers(self, conninfo: bytes) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import psycopg
@@ -102,10 +102,11 @@ class NoPrimary(psycopg.OperationalError):
 
     sqlstate = _NO_PRIMARY
 
-    def __init__(self, host: str, *, replaced: bool = False) -> None:
-        """Name the host that was asked."""
+    def __init__(self, host: str, silent: Sequence[str] = (), *, replaced: bool = False) -> None:
+        """Name the host that was asked, and those that do not answer."""
         what = "was the primary until another took its place" if replaced else "is a standby"
-        super().__init__(f"no primary yet: `{host}` {what}")
+        others = "".join(f", and `{one}` does not answer" for one in silent)
+        super().__init__(f"no primary yet: `{host}` {what}{others}")
 
 
 class NoStandby(psycopg.OperationalError):

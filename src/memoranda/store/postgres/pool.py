@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 import msgspec
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
 from memoranda.errors import Busy, UsageError
+from memoranda.store.postgres import deadline
 from memoranda.store.postgres.connection import PostgresRows, Rights
 from memoranda.store.postgres.deadline import LONGEST_ANSWER, SILENCE, Connection, Server
 from memoranda.store.postgres.dialect import SQL
@@ -31,8 +32,12 @@ from memoranda.store.sql.errors import use_after_close, without_secrets
 Durability = Literal["full", "normal"]
 ReadFrom = Literal["primary", "standby"]
 
-_DOUBT = 5.0
+_DOUBT = 2.0
 """Seconds for which a host that did not answer is not tried, if there is another."""
+_BRIEFLY = 0.3
+"""Seconds that such a host has to answer when it is asked again."""
+_THOROUGHLY = 8
+"""Every how many times it has as long as any other."""
 _ABSENT = {False: 0.2, True: 5.0}
 """Seconds after which a primary, or a standby, is looked for again where there was none."""
 _CONNECT_TIMEOUT = 2
@@ -218,17 +223,32 @@ class Pool:
             self._absent = time.monotonic() + _ABSENT[self._standby], error
         raise error from failures[-1][1]
 
-    def _candidates(self) -> list[tuple[Server, dict[str, Any]]]:
-        """Return the hosts to try now, in order."""
+    def _candidates(self) -> Iterator[tuple[Server, dict[str, Any]]]:
+        """Yield the hosts to try now, in order."""
         now = time.monotonic()
         with self._lock:
             known = list(self._hosts)
             silent = [one for one in known if one[0].failed > one[0].heard]
-            # One thread tries a doubtful host, and the others go on without it.
+            # One thread asks a doubtful host, and the others go on without it.
             back = [one for one in silent if now - one[0].failed > _DOUBT]
             for server, _ in back:
                 server.failed = now
-        return [one for one in known if one not in silent] + back or known
+        if len(silent) == len(known):
+            yield from known
+            return
+        yield from (one for one in known if one not in silent)
+        for server, parameters in back:
+            server.asked += 1
+            # Reads that another host could answer wait here too, so it is asked briefly, and thoroughly now and then.
+            patience = deadline.PROBE if server.asked % _THOROUGHLY == 0 else _BRIEFLY
+            if deadline.answers_within(make_conninfo("", **parameters).encode(), patience):
+                server.asked = 0
+                yield server, parameters
+            else:
+                server.failed = time.monotonic()
+
+    def _silent(self) -> list[str]:
+        return [one.name for one, _ in list(self._hosts) if one.failed > one.heard]
 
     def _open(self, server: Server, parameters: dict[str, Any]) -> Connection:
         """Connect to one host; raise an error if it is not of the kind that is wanted."""
@@ -243,7 +263,7 @@ class Pool:
             raise
         except psycopg.Error as error:
             if is_standby(error):
-                raise NoPrimary(server.name) from error
+                raise NoPrimary(server.name, self._silent()) from error
             raise
         server.heard = time.monotonic()
         connection.server = server
@@ -259,13 +279,13 @@ class Pool:
 
     def _ensure_kind(self, connection: Connection, server: Server) -> None:
         if self._standby:
-            if not _is_standby(connection):
+            if not is_in_recovery(connection):
                 raise NoStandby(server.name)
             return
         if not self._settings.target or self._settings.target in _WRITABLE:
-            if _is_standby(connection):
+            if is_in_recovery(connection):
                 if self._expects_primary:
-                    raise NoPrimary(server.name)
+                    raise NoPrimary(server.name, self._silent())
                 return
             self._expects_primary = True  # from now on: a standby at this address means that another takes over
         if len(self._settings.hosts) > 1:
@@ -300,7 +320,8 @@ def _name_of(parameters: dict[str, Any]) -> str:
     return f"{host}:{port}" if port and not host.startswith("/") else host
 
 
-def _is_standby(connection: Connection) -> bool:
+def is_in_recovery(connection: Connection) -> bool:
+    """Say whether the server of a connection is a standby."""
     # Servers since 14 say so without being asked; a pooler may not pass it on.
     said = connection.pgconn.parameter_status(b"in_hot_standby")
     return _row(connection, b"SELECT pg_is_in_recovery()")[0] if said is None else said == b"on"

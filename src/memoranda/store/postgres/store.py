@@ -28,7 +28,7 @@ from memoranda.store.postgres.errors import (
     is_worth_waiting_for,
     translate,
 )
-from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, read_address
+from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, is_in_recovery, read_address
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")
@@ -233,8 +233,11 @@ class PostgresStore:
             except BaseException as error:
                 proof = rows.proof
                 _undo(rows)
-                if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and self._pool.expects_primary:
-                    raise NoPrimary(rows.connection.info.host) from error
+                if isinstance(error, _REFUSED) and is_in_recovery(rows.connection):
+                    host = rows.connection.info.host
+                    if self._pool.expects_primary:
+                        raise NoPrimary(host) from error
+                    raise psycopg.errors.ReadOnlySqlTransaction(f"`{host}` is a standby") from error
                 self._note_conflict(rows)
                 if not (done and isinstance(error, psycopg.Error) and rows.connection.closed):
                     raise
@@ -393,6 +396,10 @@ class PostgresStore:
 
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 """What the driver raises if a server cannot do something now, or not at all."""
+
+
+_REFUSED = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.FeatureNotSupported)
+"""How a standby refuses a transaction that writes."""
 
 
 def _says_more(error: psycopg.Error) -> bool:
