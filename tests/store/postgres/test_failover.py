@@ -260,6 +260,34 @@ def test_a_read_never_goes_back_behind_what_this_process_wrote(thawed: Pair):
         _wait_until(lambda: is_done(memory.settle))
 
 
+def test_an_index_that_is_ahead_of_a_standby_shows_what_that_has_and_later_everything_once(thawed: Pair):
+    with (
+        memoranda.open(thawed.url(), busy_timeout=0.2, embedder="hashing:64") as memory,
+        memoranda.open(thawed.primary.url(), embedder="hashing:64") as other,
+    ):
+        ada, theirs = memory.scope(user="ada"), other.scope(user="ada")
+
+        def found() -> list[str]:
+            return sorted(str(match.content) for match in ada.recall("firing", limit=50).results if match.kind != "fact")
+
+        theirs.remember("firing 1", collection="notes")
+        assert found() == ["firing 1"]
+        thawed.catch_up()
+        thawed.standby.execute("SELECT pg_wal_replay_pause()")
+        try:
+            theirs.remember_many([{"content": f"firing {number}"} for number in (2, 3)], collection="notes")
+            assert found() == ["firing 1", "firing 2", "firing 3"]
+            thawed.primary.freeze()
+            assert found() == ["firing 1"]
+        finally:
+            thawed.standby.execute("SELECT pg_wal_replay_resume()")
+        _wait_until(lambda: len(found()) > 1)
+        assert found() == ["firing 1", "firing 2", "firing 3"]
+        assert ada.recall("firing", collection="notes").count == 3
+        thawed.primary.thaw()
+        _wait_until(lambda: is_done(memory.settle))
+
+
 def test_a_program_that_starts_during_a_failover_can_read(thawed: Pair):
     with memoranda.open(thawed.url()) as memory:
         memory.scope(user="ada").set("kiln.cone", 6)

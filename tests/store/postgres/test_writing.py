@@ -437,7 +437,7 @@ def test_more_threads_than_connections_wait_their_turn(database: str):
     with PostgresStore(database, pool=2) as store, ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: revision_of(store), range(32))) == [0] * 32
     with PostgresStore(database, busy_timeout=0.1, pool=2) as store:
-        with pytest.raises(Busy, match="all 2 connections.*`pool` of more than 2"):
+        with pytest.raises(Busy, match=r"all 2 connections.*`pool` of more than 2"):
             store.read(lambda one: store.read(lambda two: store.read(lambda three: None)))
         assert revision_of(store) == 0
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.pq import ConnStatus, PGconn, PollingStatus
+from psycopg.pq import ConnStatus, PGconn, PollingStatus, abc
 
 SILENCE = 1.0
 """Seconds without a byte from a server after which it is asked whether it answers at all."""
@@ -149,7 +149,7 @@ def answers_within(conninfo: bytes, seconds: float) -> bool:
         link.finish()
 
 
-def _answers_question(link: PGconn, deadline: float) -> bool:
+def _answers_question(link: abc.PGconn, deadline: float) -> bool:
     # Behind a pooler a connection alone says nothing about the server.
     try:
         link.send_query(b"SELECT 1")
@@ -162,7 +162,7 @@ def _answers_question(link: PGconn, deadline: float) -> bool:
     return True
 
 
-def _wait_for(link: PGconn, deadline: float, *, writing: bool = False) -> bool:
+def _wait_for(link: abc.PGconn, deadline: float, *, writing: bool = False) -> bool:
     """Wait until a socket can be used; return False if the time is over first."""
     left = deadline - time.monotonic()
     if left <= 0:

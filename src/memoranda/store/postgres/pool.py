@@ -95,7 +95,7 @@ def read_address(
     waits = max(2, math.ceil(busy_timeout)) if len(places) == 1 else _CONNECT_TIMEOUT
     fixed = {"client_encoding": "UTF8", "fallback_application_name": "memoranda"}
     common: dict[str, Any] = {"connect_timeout": waits, **_KEEPALIVE, **given, **fixed}
-    if "statement_timeout" in (given.get("options") or os.environ.get("PGOPTIONS", "")):
+    if "statement_timeout" in str(given.get("options") or os.environ.get("PGOPTIONS", "")):
         statement_timeout = None
     return Settings(
         url=shown,
@@ -151,7 +151,7 @@ class Pool:
             most = self._settings.pool
             raise Busy(
                 f"`{self._settings.url}`: all {most} connections of this process are in use",
-                hint=f"Try again; use fewer threads, or a `pool` of more than {most}; or give busy_timeout more seconds",
+                hint=f"Try again; use fewer threads, a `pool` of more than {most}, or a longer busy_timeout",
                 url=self._settings.url,
             )
         try:

@@ -21,7 +21,6 @@ from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import (
     Behind,
     NoPrimary,
-    NoStandby,
     code_of,
     commit_failure,
     is_temporary,
@@ -149,7 +148,7 @@ class PostgresStore:
         if not self._roams:
             return self._query(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
 
-        def look(rows: Any) -> tuple[bool, str, str, int]:
+        def look(rows: PostgresRows) -> tuple[bool, str, str, int]:
             found = rows.connection.execute(SQL["get_mark_and_position"]).fetchone()
             assert found is not None, "it returns one row"
             return found
@@ -254,7 +253,7 @@ class PostgresStore:
             return done[0]
         raise lost
 
-    def _read_anywhere(self, work: Callable[[Reader], T], snapshot: bool) -> T:
+    def _read_anywhere(self, work: Callable[[PostgresRows], T], snapshot: bool) -> T:
         """Read from the server that is to be asked first or, if that is not possible, from the other."""
         if not self._roams or self._standby is None:
             return self._read_from(self._pool, work, snapshot)
@@ -273,7 +272,7 @@ class PostgresStore:
         except _LOST:
             raise lost from None  # what the caller has to act on is that there is no primary
 
-    def _read_from(self, pool: Pool, work: Callable[[Reader], T], snapshot: bool, least: int = 0) -> T:
+    def _read_from(self, pool: Pool, work: Callable[[PostgresRows], T], snapshot: bool, least: int = 0) -> T:
         """Run work on a connection whose server shows everything up to a position."""
         try:
             with pool.rows() as rows:
@@ -407,7 +406,7 @@ def _says_more(error: psycopg.Error) -> bool:
     return is_temporary(error) and not code_of(error).startswith(("40", "53"))
 
 
-def _position(rows: Any) -> int:
+def _position(rows: PostgresRows) -> int:
     """Return how far in the write-ahead log the server of a connection shows everything."""
     found = rows.connection.execute(SQL["get_position"]).fetchone()
     assert found is not None, "it returns one row"
