@@ -3,7 +3,7 @@
 A frozen machine, or a server all of whose processes are stopped, still acknowledges what it is sent, so neither TCP nor
 the driver notices, and the driver has no timeout for an answer. A slow statement looks the same from here, and so does
 the wait for a lock. So after a second of silence the server is asked on another connection: as long as it answers
-anybody, the statement goes on.
+that, the statement goes on.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ class Server:
         """When it last failed to answer."""
         self.asked = 0
         """How often it was asked since whether it is back."""
+        self.is_pooler: bool | None = None
+        """Whether a connection pooler answers in its name; None until the first connection."""
         self._asking = threading.Lock()
 
     def answers(self, conninfo: bytes) -> bool:
-        """Say whether it answered anybody a moment ago; without news, ask it on a new connection."""
+        """Say whether it answered a moment ago, on any connection; without news, ask it on a new one."""
         with self._asking:  # one thread asks for all that wait
             now = time.monotonic()
             if now - self.heard < SILENCE:
@@ -104,7 +106,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             return end.value
 
     def _ensure_alive(self, silent: float) -> None:
-        """Close the connection and raise `Silent` if its server answers nobody, or not on this one for too long."""
+        """Close the connection and raise `Silent` if its server does not answer at all, or not here for too long."""
         if silent <= self.limit and (self.server is None or self.server.answers(self._own_address())):
             return
         where = f"`{self.server.name}`" if self.server is not None else "the server"
@@ -128,7 +130,7 @@ _UNREACHABLE = tuple(
     os.strerror(code).encode()
     for code in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENOENT, errno.ETIMEDOUT)
 )
-"""What the driver says of an address at which nobody is; anything else was said by a server."""
+"""What the driver says of an address without a server; anything else was said by one."""
 
 
 def answers_within(conninfo: bytes, seconds: float) -> bool:

@@ -46,6 +46,8 @@ _CONNECT_TIMEOUT = 2
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _STATEMENTS = 256
 """Statements that a connection keeps prepared."""
+_PREPARED_AFTER = 2
+"""How often a statement is executed on a connection before it is prepared."""
 _WRITABLE = frozenset({"read-write", "primary"})
 """The values of `target_session_attrs` that ask for a primary."""
 
@@ -167,7 +169,7 @@ class Pool:
 
     @property
     def expects_primary(self) -> bool:
-        """Whether a server that refuses writes is a standby that nobody asked for."""
+        """Whether a server that refuses writes is a standby where a primary was expected."""
         return self._expects_primary
 
     def distrust(self) -> None:
@@ -256,7 +258,7 @@ class Pool:
             parameters = parameters | {"target_session_attrs": "any"}
         try:
             connection = Connection.connect(
-                **parameters, autocommit=True, prepare_threshold=2, cursor_factory=psycopg.RawCursor
+                **parameters, autocommit=True, prepare_threshold=None, cursor_factory=psycopg.RawCursor
             )
         except psycopg.errors.ConnectionTimeout:
             server.failed = time.monotonic()
@@ -268,10 +270,14 @@ class Pool:
         server.heard = time.monotonic()
         connection.server = server
         try:
+            if server.is_pooler is None:
+                server.is_pooler = _row(connection, b"SELECT pg_backend_pid()")[0] != connection.info.backend_pid
             self._ensure_kind(connection, server)
         except BaseException:
             _close(connection)
             raise
+        # A pooler may let others use our names of prepared statements, for statements of their own.
+        connection.prepare_threshold = None if server.is_pooler else _PREPARED_AFTER
         connection.prepared_max = _STATEMENTS
         # All our numbers are BIGINT; by default their size decides, which makes several statements of one.
         connection.adapters.register_dumper(int, Int8BinaryDumper)

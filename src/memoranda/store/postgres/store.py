@@ -45,9 +45,9 @@ class Positions:
         self.known = 0
         """The last thing that it wrote, or saw by a mark: reads go back behind it only while no primary answers."""
         self.turns = 0
-        """How often somebody else answered than before.
+        """How often another server answered than the time before.
 
-        It is part of a mark, so that rows of one server are never taken for what another's mark stands for.
+        It is part of a mark, so that rows of one server are never cached under the mark of another.
         """
         self._answering: Pool | None = None
         self._lock = threading.Lock()
