@@ -15,7 +15,7 @@ import pytest
 import memoranda
 from memoranda.errors import Busy, ReadOnly, Unavailable
 from memoranda.store.base import TenantState
-from memoranda.store.postgres import PostgresStore, deadline
+from memoranda.store.postgres import PostgresStore, connection, deadline
 
 Server = postgres_server.PostgresServer
 PATIENCE = 60.0
@@ -115,6 +115,11 @@ def refused(call: Callable[[], Any], match: str) -> float:
     with pytest.raises(Unavailable, match=match):
         call()
     return time.monotonic() - began
+
+
+def host_of(store: PostgresStore) -> str:
+    """Return which server answers a read."""
+    return store.read(lambda rows: rows.connection.info.host)  # type: ignore[attr-defined]
 
 
 def is_done(call: Callable[[], Any]) -> bool:
@@ -288,6 +293,23 @@ def test_an_index_that_is_ahead_of_a_standby_shows_what_that_has_and_later_every
         _wait_until(lambda: is_done(memory.settle))
 
 
+def test_what_a_standby_showed_is_not_cached_under_the_mark_of_the_primary(thawed: Pair):
+    with PostgresStore(thawed.url(), busy_timeout=PATIENCE) as store:
+        reading = store.reading
+        before = reading.mark()
+        assert reading.mark() == before
+        thawed.primary.freeze()
+        hosts = [host_of(reading)]
+        thawed.primary.thaw()
+        _wait_until(lambda: is_done(store.check))
+        _wait_until(lambda: hosts.append(host_of(reading)) or hosts[-1] == str(thawed.primary.folder))
+        assert hosts[0] == str(thawed.standby.folder)
+        after = reading.mark()
+        assert after != before
+        assert after[1:] == before[1:]  # type: ignore[index]  # nothing else tells them apart
+        assert reading.mark() == after
+
+
 def test_a_program_that_starts_during_a_failover_can_read(thawed: Pair):
     with memoranda.open(thawed.url()) as memory:
         memory.scope(user="ada").set("kiln.cone", 6)
@@ -305,9 +327,8 @@ def test_a_program_that_starts_during_a_failover_can_read(thawed: Pair):
 
 
 def asked_of(memory: memoranda.Memory) -> str:
-    """Return which server answers a read."""
-    reading: PostgresStore = memory._gate._reading  # type: ignore[assignment]
-    return reading.read(lambda rows: rows.connection.info.host)  # type: ignore[attr-defined]
+    """Return which server answers a read of a memory."""
+    return host_of(memory._gate._reading)  # type: ignore[arg-type]
 
 
 def test_a_standby_answers_what_only_reads_and_shows_what_was_written_here(thawed: Pair):
@@ -455,6 +476,42 @@ def test_a_standby_takes_over_from_a_frozen_primary_and_nothing_that_was_acknowl
         failing.primary.thaw()  # it still takes itself for the primary, and is not believed
         memory._gate._store._pool.distrust()  # type: ignore[attr-defined]
         assert asked_of(memory) == str(failing.standby.folder)
+
+
+def test_a_commit_that_waits_for_a_frozen_standby_is_not_taken_for_one_that_failed(
+    failing: Pair, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connection, "LONGEST_COMMIT", 1.0)
+    with PostgresStore(failing.primary.url(), busy_timeout=0.2) as store:
+        with memoranda.open(failing.primary.url()) as memory:
+            memory.scope(user="ada").set("count", 0)
+        failing.standby.freeze()
+        with memoranda.open(failing.primary.url(), busy_timeout=0.2) as memory:
+            with pytest.raises(Unavailable, match="may or may not be there"):
+                memory.scope(user="ada").set("count", 1)
+            assert memory.scope(user="ada").value("count") == 0  # the server shows it once the standby has it
+            failing.standby.thaw()
+            _wait_until(lambda: memory.scope(user="ada").value("count") == 1)
+            memory.scope(user="ada").set("count", 2)
+        assert store.check() == []
+
+
+def test_a_former_primary_that_goes_on_is_not_believed(failing: Pair):
+    with PostgresStore(failing.url(), busy_timeout=PATIENCE) as store:
+        store.transact(state(1))
+        failing.standby.promote()  # both take themselves for the primary now
+        failing.primary.execute("ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+        with PostgresStore(failing.standby.url()) as other:
+            other.transact(state(2))
+        store._pool.distrust()
+        store._pool._hosts.rotate(1)  # as if the first one had been tried last
+        assert revision(store) == 2
+        store._pool.distrust()
+        store._pool._hosts.rotate(1)
+        store.transact(state(3))
+        assert revision(store) == 3
+    with PostgresStore(failing.standby.url()) as other:
+        assert revision(other) == 3
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:

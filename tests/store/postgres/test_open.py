@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import postgres_server
 import psycopg
@@ -143,6 +144,45 @@ def test_a_database_that_is_not_there_is_told_with_how_to_make_it(postgres: Serv
         PostgresStore(postgres.url("nowhere"))
 
 
+def test_servers_that_are_not_there_are_all_named(tmp_path: Any):
+    with pytest.raises(Unavailable, match=rf"{tmp_path}/a: .*; {tmp_path}/b: .*Check that the server runs"):
+        PostgresStore(f"postgresql://owner@/team?host={tmp_path}/a,{tmp_path}/b")
+
+
+def test_a_host_that_is_not_there_does_not_matter_beside_one_that_is(postgres: Server, tmp_path: Any):
+    address = f"postgresql://owner@/postgres?host={tmp_path},{postgres.folder}"
+    with PostgresStore(address) as store:
+        assert store.check() == []
+    with pytest.raises(Unavailable, match="createdb"):
+        PostgresStore(address.replace("/postgres?", "/nowhere?"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"read_from": "nowhere"}, r'`nowhere` is nothing to read from.*"standby"'),
+        ({"pool": 0}, "`0` is not a number of connections.*from 1"),
+        ({"pool": True}, "is not a number of connections"),
+        ({"statement_timeout": 0}, "Pass statement_timeout as a number from 0.001"),
+        ({"statement_timeout": float("nan")}, "Pass statement_timeout"),
+        ({"busy_timeout": -1}, "Pass busy_timeout"),
+    ],
+)
+@pytest.mark.parametrize("address", ["postgresql://owner@db.example/team", ":memory:"])
+def test_options_that_mean_nothing_are_refused_before_anything_is_opened(
+    address: str, options: dict[str, Any], said: str
+):
+    with pytest.raises(UsageError, match=said):
+        memoranda.open(address, **options)
+
+
+def test_what_is_for_servers_is_refused_for_a_file(tmp_path: Any):
+    for options in ({"read_from": "standby"}, {"statement_timeout": 1.0}):
+        with pytest.raises(UsageError, match="is for PostgreSQL"):
+            memoranda.open(tmp_path / "team.db", **options)
+    assert not (tmp_path / "team.db").exists()
+
+
 def test_a_server_that_is_not_there_is_told_at_once(tmp_path: Any):
     with pytest.raises(Unavailable, match="Check that the server runs"):
         PostgresStore(f"postgresql://owner@/team?host={tmp_path}")
@@ -171,6 +211,18 @@ def test_a_password_opens_and_a_wrong_one_is_never_shown(postgres: Server, guard
     told = f"{caught.value} {caught.value.details} {caught.value.__cause__}"
     assert wrong not in told
     assert "guarded" in told
+
+
+@pytest.mark.parametrize("wrong", ["gu:ess/4711", "gu@ess?4711", "gu#ess&47=11", "gu%ess 47'11", 'gu\\ess"4711'])
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_wrong_password_is_never_shown_whatever_is_in_it(postgres: Server, guarded: str, wrong: str, hosts: int):
+    where = ",".join([str(postgres.folder)] * hosts)
+    url = f"postgresql://{guarded}:{quote(wrong, safe='')}@/postgres?host={where}"
+    with pytest.raises(Unavailable, match="PGPASSWORD") as caught:
+        PostgresStore(url, busy_timeout=0.1)
+    told = f"{caught.value} {caught.value.details} {caught.value.__cause__!r} {caught.value.hint}"
+    for secret in (wrong, quote(wrong, safe=""), "4711"):
+        assert secret not in told
 
 
 def test_a_user_without_rights_is_told_whom_to_ask(postgres: Server, guarded: str, empty: str):

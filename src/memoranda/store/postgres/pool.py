@@ -143,8 +143,9 @@ class Pool:
         self._timeline = 0
         self._expects_primary = settings.target in _WRITABLE or (not settings.target and len(settings.hosts) > 1)
         self._statement_timeout = _set_statement_timeout(settings.statement_timeout)
-        # The server ends a statement that takes too long; what it cannot end any more is ended here.
-        self._limit = LONGEST_ANSWER if settings.statement_timeout is None else settings.statement_timeout + SILENCE
+        # The server ends what takes too long, statements and waits for locks; this is for what it cannot end any more.
+        longest = settings.statement_timeout or max(LONGEST_ANSWER, settings.busy_timeout)
+        self._limit = longest + SILENCE
 
     @contextmanager
     def rows(self) -> Generator[PostgresRows]:
