@@ -949,7 +949,7 @@ def _open_stores(
         )
     if read_from not in ("primary", "standby"):
         raise UsageError(
-            f"{quote(read_from)} is nothing to read from", hint='Use read_from="primary" or "standby"', value=read_from
+            f"{quote(read_from)} is nothing to read from", hint='Use "primary" or "standby"', value=read_from
         )
     scheme, colons, rest = url.partition("://")
     if scheme in ("postgresql", "postgres") and colons:

@@ -160,7 +160,7 @@ def test_a_host_that_is_not_there_does_not_matter_beside_one_that_is(postgres: S
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"read_from": "nowhere"}, r'`nowhere` is nothing to read from.*"standby"'),
+        ({"read_from": "nowhere"}, r'`nowhere` is nothing to read from.*or "standby"'),
         ({"pool": 0}, "`0` is not a number of connections.*from 1"),
         ({"pool": True}, "is not a number of connections"),
         ({"statement_timeout": 0}, "Pass statement_timeout as a number from 0.001"),

@@ -20,6 +20,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import ConnStatus, PGconn, PollingStatus, abc
 
+from memoranda.store.postgres.dialect import SQL
+
 SILENCE = 1.0
 """Seconds without a byte from a server after which it is asked whether it answers at all."""
 PROBE = 2.0
@@ -154,7 +156,7 @@ def answers_within(conninfo: bytes, seconds: float) -> bool:
 def _answers_question(link: abc.PGconn, deadline: float) -> bool:
     # Behind a pooler a connection alone says nothing about the server.
     try:
-        link.send_query(b"SELECT 1")
+        link.send_query(SQL["ask"])
         while link.is_busy():
             if not _wait_for(link, deadline):
                 return False

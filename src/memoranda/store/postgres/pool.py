@@ -272,7 +272,7 @@ class Pool:
         connection.server = server
         try:
             if server.is_pooler is None:
-                server.is_pooler = _row(connection, b"SELECT pg_backend_pid()")[0] != connection.info.backend_pid
+                server.is_pooler = _row(connection, SQL["get_backend"])[0] != connection.info.backend_pid
             self._ensure_kind(connection, server)
         except BaseException:
             _close(connection)
@@ -331,7 +331,7 @@ def is_in_recovery(connection: Connection) -> bool:
     """Say whether the server of a connection is a standby."""
     # Servers since 14 say so without being asked; a pooler may not pass it on.
     said = connection.pgconn.parameter_status(b"in_hot_standby")
-    return _row(connection, b"SELECT pg_is_in_recovery()")[0] if said is None else said == b"on"
+    return _row(connection, SQL["is_standby"])[0] if said is None else said == b"on"
 
 
 def _row(connection: Connection, statement: bytes) -> tuple[Any, ...]:

@@ -65,6 +65,18 @@ INSERT INTO memoranda.migrated (version) VALUES (:version);
 -- Which transactions have ended, and when the server started: while both stay the same, nothing was written.
 SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text;
 
+-- name: ask()
+-- Whatever a server that works can answer.
+SELECT 1;
+
+-- name: get_backend()
+-- The process that works for this connection: another one than the connection names, if there is a pooler in between.
+SELECT pg_backend_pid();
+
+-- name: is_standby()
+-- Whether this server follows another.
+SELECT pg_is_in_recovery();
+
 -- name: get_position()
 -- How far in the write-ahead log what this server shows has come; asked on the primary after a commit, it includes that.
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
