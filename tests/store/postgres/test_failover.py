@@ -176,6 +176,41 @@ def test_a_server_that_freezes_in_the_middle_of_a_work_is_given_up_and_so_is_its
         assert revision(store) == 0
 
 
+def test_a_server_that_freezes_behind_a_network_is_given_up(thawed: Pair):
+    gate = postgres_server.Turnstile(thawed.primary)
+    try:
+        with PostgresStore(gate.url.replace("127.0.0.1", "localhost"), busy_timeout=0.2) as store:
+            store.transact(state(1))
+            thawed.primary.freeze()
+            assert refused(lambda: store.transact(state(2)), "localhost:[0-9]+` does not answer|timeout") < 15
+            thawed.primary.thaw()
+            store.transact(state(3))
+            assert revision(store) == 3
+    finally:
+        gate.close()
+
+
+def test_a_server_that_freezes_while_its_tables_are_made_is_given_up(pair: Pair):
+    pair.primary.execute("CREATE DATABASE bare")
+    try:
+        with psycopg.connect(pair.primary.url("bare")) as other, ThreadPoolExecutor(1) as threads:
+            other.execute("SELECT pg_advisory_xact_lock(x'6d656d6f72616e64'::bigint)")
+            opening = threads.submit(
+                refused, lambda: PostgresStore(pair.primary.url("bare"), busy_timeout=30), "answer"
+            )
+            waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            _wait_until(lambda: bool(other.execute(waiting).fetchall()))
+            time.sleep(1)  # a wait for a lock is no silence, as long as the server answers others
+            assert not opening.done()
+            pair.primary.freeze()
+            assert opening.result(PATIENCE) < 15
+            pair.primary.thaw()
+        PostgresStore(pair.primary.url("bare")).close()
+    finally:
+        pair.primary.thaw()
+        pair.primary.execute("DROP DATABASE bare WITH (FORCE)")
+
+
 def test_a_slow_statement_and_a_wait_for_a_lock_are_not_taken_for_a_frozen_server(
     thawed: Pair, monkeypatch: pytest.MonkeyPatch
 ):
@@ -273,7 +308,9 @@ def test_an_index_that_is_ahead_of_a_standby_shows_what_that_has_and_later_every
         ada, theirs = memory.scope(user="ada"), other.scope(user="ada")
 
         def found() -> list[str]:
-            return sorted(str(match.content) for match in ada.recall("firing", limit=50).results if match.kind != "fact")
+            return sorted(
+                str(match.content) for match in ada.recall("firing", limit=50).results if match.kind != "fact"
+            )
 
         theirs.remember("firing 1", collection="notes")
         assert found() == ["firing 1"]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -347,52 +345,6 @@ def test_every_error_of_opening_is_one_of_ours(postgres: Server):
 # a server that answers, and has no room or no time yet
 
 
-class Turnstile:
-    """A proxy for a server that refuses the first connections as the server itself would."""
-
-    def __init__(self, server: Server, code: str, message: str, times: int) -> None:
-        self._server, self._times = server, times
-        fields = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
-        self._refusal = b"E" + (len(fields) + 4).to_bytes(4) + fields
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.refused = 0
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://owner@127.0.0.1:{self._listening.getsockname()[1]}/postgres?sslmode=disable&gssencmode=disable"
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                caller, _ = self._listening.accept()
-            except OSError:
-                return
-            if self.refused < self._times:
-                self.refused += 1
-                with caller:
-                    caller.recv(65_536)
-                    caller.sendall(self._refusal)
-                continue
-            there = socket.socket(socket.AF_UNIX)
-            there.connect(str(self._server.folder / ".s.PGSQL.5432"))
-            for source, target in ((caller, there), (there, caller)):
-                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
-
-    @staticmethod
-    def _pass_on(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65_536):
-                target.sendall(data)
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_RDWR)
-        source.close()
-
-    def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-
-
 REFUSALS = [
     ("53300", "sorry, too many clients already", Busy, "max_connections"),
     (
@@ -410,7 +362,7 @@ REFUSALS = [
 def test_a_server_that_is_full_or_starting_is_waited_for(
     postgres: Server, code: str, message: str, kind: Any, hint: str
 ):
-    turnstile = Turnstile(postgres, code, message, times=3)
+    turnstile = postgres_server.Turnstile(postgres, code, message, times=3)
     try:
         with PostgresStore(turnstile.url, busy_timeout=30.0) as store:
             assert store.check() == []
