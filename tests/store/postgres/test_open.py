@@ -175,7 +175,8 @@ def test_options_that_mean_nothing_are_refused_before_anything_is_opened(
 
 
 def test_what_is_for_servers_is_refused_for_a_file(tmp_path: Any):
-    for options in ({"read_from": "standby"}, {"statement_timeout": 1.0}):
+    given: list[dict[str, Any]] = [{"read_from": "standby"}, {"statement_timeout": 1.0}]
+    for options in given:
         with pytest.raises(UsageError, match="is for PostgreSQL"):
             memoranda.open(tmp_path / "team.db", **options)
     assert not (tmp_path / "team.db").exists()

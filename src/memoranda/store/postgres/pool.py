@@ -128,16 +128,19 @@ def _places(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class Pool:
     """Connections to the primary, or to a standby: opened when needed, replaced when lost, kept until it is closed."""
 
-    def __init__(self, settings: Settings, *, standby: bool = False) -> None:
-        """Open no connection yet."""
+    def __init__(self, settings: Settings, *, beside: Pool | None = None) -> None:
+        """Open no connection yet; `beside` is the pool of the primary, if this one is to lead to standbys."""
         self._settings = settings
-        self._standby = standby
+        self._standby = beside is not None
         self._rights = Rights(settings.url)
         self._idle: deque[PostgresRows] = deque()
         self._slots = Semaphore(settings.pool)
         self._lock = Lock()
         self._closed = False
-        self._hosts = deque((Server(_name_of(one)), one) for one in settings.hosts)
+        # What one pool finds out about a host is known to the other.
+        self._hosts = (
+            deque((Server(_name_of(one)), one) for one in settings.hosts) if beside is None else deque(beside._hosts)
+        )
         # Until when none is looked for, because there was none.
         self._absent: tuple[float, psycopg.Error] | None = None
         self._timeline = 0
@@ -228,20 +231,19 @@ class Pool:
 
     def _candidates(self) -> Iterator[tuple[Server, dict[str, Any]]]:
         """Yield the hosts to try now, in order."""
-        now = time.monotonic()
         with self._lock:
             known = list(self._hosts)
-            silent = [one for one in known if one[0].failed > one[0].heard]
-            # One thread asks a doubtful host, and the others go on without it.
-            back = [one for one in silent if now - one[0].failed > _DOUBT]
-            for server, _ in back:
-                server.failed = now
+        silent = [one for one in known if one[0].failed > one[0].heard]
         if len(silent) == len(known):
             yield from known
             return
         yield from (one for one in known if one not in silent)
-        for server, parameters in back:
-            server.asked += 1
+        for server, parameters in silent:
+            with self._lock:
+                if time.monotonic() - server.failed < _DOUBT:
+                    continue
+                server.failed = time.monotonic()  # one thread asks, and the others go on without this host
+                server.asked += 1
             # Reads that another host could answer wait here too, so it is asked briefly, and thoroughly now and then.
             patience = deadline.PROBE if server.asked % _THOROUGHLY == 0 else _BRIEFLY
             if deadline.answers_within(make_conninfo("", **parameters).encode(), patience):
@@ -266,6 +268,7 @@ class Pool:
             raise
         except psycopg.Error as error:
             if is_standby(error):
+                server.heard = time.monotonic()
                 raise NoPrimary(server.name, self._silent()) from error
             raise
         server.heard = time.monotonic()

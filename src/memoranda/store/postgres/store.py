@@ -102,7 +102,7 @@ class PostgresStore:
         self._manner = _lock_timeout(self._settings), "off" if durability == "normal" else "on"
         self._own = threading.local()
         self._pool = Pool(self._settings)
-        self._standby = Pool(self._settings, standby=True) if self._settings.has_standbys else None
+        self._standby = Pool(self._settings, beside=self._pool) if self._settings.has_standbys else None
         self._positions = Positions()
         self._roams = False
         try:
