@@ -300,6 +300,34 @@ def test_a_read_never_goes_back_behind_what_this_process_wrote(thawed: Pair):
         _wait_until(lambda: is_done(memory.settle))
 
 
+def test_what_others_were_writing_when_the_primary_froze_keeps_no_read_from_the_standby(thawed: Pair):
+    with memoranda.open(thawed.url(), busy_timeout=0.5) as memory:
+        ada = memory.scope(user="ada")
+        ada.set("kiln.cone", 6)
+        ada.set("kiln.cone", 7)
+        memory.settle()
+        thawed.catch_up()
+        positions = memory._gate._store._positions  # type: ignore[attr-defined]
+        known = list(positions._transactions)
+        assert len(known) == 2 and all(number is not None for _, number in known)
+        far = 1 << 40  # the log of the primary went on, and the standby never gets that
+
+        def move_on(transactions: list[tuple[int, str | None]]) -> None:
+            positions._transactions.clear()
+            positions._transactions.extend((position + far, number) for position, number in transactions)
+            positions.changed += far
+
+        thawed.primary.freeze()
+        move_on(known)
+        assert ada.value("kiln.cone") == 7
+        for missing in (str(1 << 40), None):
+            move_on([*known, (known[-1][0], missing)])
+            with pytest.raises(Unavailable, match="no primary yet"):
+                ada.value("kiln.cone")
+        thawed.primary.thaw()
+        _wait_until(lambda: is_done(memory.settle))
+
+
 def test_an_index_that_is_ahead_of_a_standby_shows_what_that_has_and_later_everything_once(thawed: Pair):
     with (
         memoranda.open(thawed.url(), busy_timeout=0.2, embedder="hashing:64") as memory,

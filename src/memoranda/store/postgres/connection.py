@@ -94,6 +94,7 @@ class PostgresRows(EntryRows):
         """Whether the transaction changed more than the ledger."""
         self.proof: Proof | None = None
         """The event that was appended last: it is in the ledger exactly if the transaction was committed."""
+        self._number: psycopg.Cursor[tuple[Any, ...]] | None = None
         self._query = connection.cursor(binary=True)
         # A separate cursor: the results of statements that are not waited for must not be taken for those of a query.
         self._command = connection.cursor()
@@ -127,14 +128,22 @@ class PostgresRows(EntryRows):
         """Send the COMMIT; its answer is there when the pipeline has ended."""
         self._flush_counts()
         self.connection.limit = LONGEST_COMMIT
+        if not self.tells_position:
+            return self._command.execute(b"COMMIT")
+        self._number = self.connection.execute(SQL["get_transaction"])
         answer = self._command.execute(b"COMMIT")
-        if self.tells_position:
-            self._query.execute(SQL["get_position"])
+        self._query.execute(SQL["get_position"])
         return answer
 
-    def position_of_commit(self) -> int:
-        """Return the position in the write-ahead log that a standby must have reached to show the commit."""
-        return self._query.fetchall()[0][0] if self.tells_position else 0
+    def position_of_commit(self) -> tuple[int, str | None]:
+        """Return a position in the write-ahead log at which a standby shows the commit, and its transaction's number.
+
+        Others write to the log too, so a standby may show the commit before it has come so far.
+        """
+        if self._number is None:
+            return 0, None
+        ((number,),), self._number = self._number.fetchall(), None
+        return self._query.fetchall()[0][0], number
 
     def end(self) -> None:
         """End a transaction, a snapshot or a query."""

@@ -83,6 +83,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Seconds without a byte after which a wait ends."""
     replayed = 0
     """The position in the write-ahead log up to which its server is known to show everything."""
+    shows = 0
+    """The same for what this process changed."""
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         """Run a generator of the driver that waits for the server; raise `Silent` if it waits for nothing."""

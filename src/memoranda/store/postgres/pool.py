@@ -138,8 +138,8 @@ class Pool:
         self._lock = Lock()
         self._closed = False
         # What one pool finds out about a host is known to the other.
-        self._hosts = (
-            deque((Server(_name_of(one)), one) for one in settings.hosts) if beside is None else deque(beside._hosts)
+        self._hosts: deque[tuple[Server, dict[str, Any]]] = deque(
+            [(Server(_name_of(one)), one) for one in settings.hosts] if beside is None else beside._hosts
         )
         # Until when none is looked for, because there was none.
         self._absent: tuple[float, psycopg.Error] | None = None

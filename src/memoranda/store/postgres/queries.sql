@@ -82,6 +82,18 @@ SELECT pg_is_in_recovery();
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
     - '0/0'::pg_lsn)::bigint;
 
+-- name: get_transaction()
+-- The number of this transaction, if it has changed anything.
+SELECT pg_current_xact_id_if_assigned()::text;
+
+-- name: shows_transactions(numbers)
+-- Whether this server shows what these transactions have changed. A standby may know of none of them yet.
+SELECT coalesce(bool_and(
+    CASE WHEN number::xid8 < pg_snapshot_xmax(pg_current_snapshot())
+        THEN pg_xact_status(number::xid8) = 'committed' ELSE false END
+), true)
+FROM unnest(:numbers::text[]) AS given (number);
+
 -- name: get_mark_and_position()
 -- As get_mark, on whichever server: a snapshot of a standby does not tell all that is running, so its position counts.
 SELECT

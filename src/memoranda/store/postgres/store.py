@@ -6,6 +6,7 @@ import copy
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -31,6 +32,8 @@ from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, 
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")
+_MOST_TRANSACTIONS = 10_000
+"""Of how many of its latest commits a process knows which they were."""
 _CATCHING_UP = 0.02
 """Seconds that a standby is given to replay what a read must see, before the primary is asked instead."""
 
@@ -44,6 +47,8 @@ class Positions:
         """The last change of a row that this process made: no read goes back behind it."""
         self.known = 0
         """The last thing that it wrote, or saw by a mark: reads go back behind it only while no primary answers."""
+        # The transactions among these changes, with the positions at which a standby shows them at the latest.
+        self._transactions: deque[tuple[int, str | None]] = deque(maxlen=_MOST_TRANSACTIONS)
         self.turns = 0
         """How often another server answered than the time before.
 
@@ -52,12 +57,25 @@ class Positions:
         self._answering: Pool | None = None
         self._lock = threading.Lock()
 
-    def add(self, position: int, *, changed: bool = False) -> None:
+    def add(self, position: int) -> None:
         """Note a position that this process knows of."""
         with self._lock:
             self.known = max(self.known, position)
-            if changed:
-                self.changed = max(self.changed, position)
+
+    def add_change(self, position: int, transaction: str | None) -> None:
+        """Note a commit of this process that changed rows."""
+        with self._lock:
+            self.known = max(self.known, position)
+            self.changed = max(self.changed, position)
+            self._transactions.append((position, transaction))
+
+    def changes_after(self, position: int) -> list[str] | None:
+        """Return the transactions that a standby at a position may not show yet; None if they are not all known."""
+        with self._lock:
+            later = [one for at, one in self._transactions if at > position]
+        if len(later) == _MOST_TRANSACTIONS or None in later:
+            return None
+        return [one for one in later if one is not None]
 
     def turn(self, pool: Pool) -> None:
         """Note who answered."""
@@ -245,7 +263,11 @@ class PostgresStore:
                 if answer.statusmessage != "COMMIT":  # the work continued after a statement had failed
                     _undo(rows)
                     raise commit_failure(self.url)
-                self._positions.add(rows.position_of_commit(), changed=rows.changes_rows)
+                position, transaction = rows.position_of_commit()
+                if rows.changes_rows:
+                    self._positions.add_change(position, transaction)
+                else:
+                    self._positions.add(position)
                 return done[0]
         # The answer was lost, but perhaps not the write: look it up.
         self._pool.distrust()
@@ -260,7 +282,9 @@ class PostgresStore:
         positions = self._positions
         if self._settings.read_from == "standby":
             with suppress(*_LOST):
-                return self._read_from(self._standby, work, snapshot, positions.known)
+                return self._read_from(
+                    self._standby, work, snapshot, lambda rows: _await_position(rows, positions.known)
+                )
         try:
             return self._read_from(self._pool, work, snapshot)
         except _LOST as error:
@@ -268,15 +292,22 @@ class PostgresStore:
                 raise
             lost = error
         try:
-            return self._read_from(self._standby, work, snapshot, positions.changed)
+            return self._read_from(self._standby, work, snapshot, self._ensure_shows_changes)
         except _LOST:
             raise lost from None  # what the caller has to act on is that there is no primary
 
-    def _read_from(self, pool: Pool, work: Callable[[PostgresRows], T], snapshot: bool, least: int = 0) -> T:
-        """Run work on a connection whose server shows everything up to a position."""
+    def _read_from(
+        self,
+        pool: Pool,
+        work: Callable[[PostgresRows], T],
+        snapshot: bool,
+        ensure: Callable[[PostgresRows], None] | None = None,
+    ) -> T:
+        """Run work on a connection, once its server is ensured to show what the work must see."""
         try:
             with pool.rows() as rows:
-                _await_position(rows, least)
+                if ensure is not None:
+                    ensure(rows)
                 if not snapshot:
                     found = work(rows)
                 else:
@@ -295,6 +326,19 @@ class PostgresStore:
             if _says_more(error):
                 pool.distrust()
             raise
+
+    def _ensure_shows_changes(self, rows: PostgresRows) -> None:
+        """Raise `Behind` if a standby does not show everything that this process changed."""
+        connection, changed = rows.connection, self._positions.changed
+        if connection.shows >= changed:
+            return
+        connection.replayed = _position(rows)
+        # Of a primary that is gone, a standby may lack the end of the log, and have all that matters.
+        pending = self._positions.changes_after(connection.replayed)
+        found = connection.execute(SQL["shows_transactions"], (pending,)).fetchone() if pending is not None else None
+        if found != (True,):
+            _await_position(rows, changed)
+        connection.shows = changed
 
     def _note_conflict(self, rows: PostgresRows) -> None:
         """Note how far the primary is when it refuses a write, so that the next read shows why."""
@@ -338,7 +382,10 @@ class PostgresStore:
                 try:
                     with rows.connection.pipeline() as pipeline:
                         rows.begin_writing(pipeline, *self._manner)
-                        return rows.holds(proof)
+                        found = rows.holds(proof)
+                        if found and self._standby is not None:
+                            self._positions.add_change(_position(rows), None)
+                        return found
                 finally:
                     _undo(rows)
 
