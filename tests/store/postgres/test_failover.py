@@ -200,7 +200,7 @@ def test_a_server_that_freezes_while_its_tables_are_made_is_given_up(pair: Pair)
             )
             waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             _wait_until(lambda: bool(other.execute(waiting).fetchall()))
-            time.sleep(1)  # a wait for a lock is no silence, as long as the server answers others
+            time.sleep(1)  # it goes on waiting for the lock as long as the server answers others
             assert not opening.done()
             pair.primary.freeze()
             assert opening.result(PATIENCE) < 15
@@ -498,6 +498,8 @@ def test_a_standby_that_was_opened_on_purpose_is_read_only(thawed: Pair):
                 store.transact(state(5))
     with pytest.raises(Unavailable, match="no primary yet"):
         PostgresStore(thawed.url(thawed.standby, target="read-write"), busy_timeout=0.1)
+    with PostgresStore(thawed.url(target="prefer-standby")) as store:
+        assert host_of(store) == str(thawed.standby.folder)
 
 
 # a standby that takes over

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import time
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -94,6 +95,8 @@ def read_address(
             hint="Write postgresql://user@host:5432/database; in a password, write special characters as %40",
         ) from None
     places = list(_places(given))
+    if given.get("load_balance_hosts") == "random":
+        random.shuffle(places)
     waits = max(2, math.ceil(busy_timeout)) if len(places) == 1 else _CONNECT_TIMEOUT
     fixed = {"client_encoding": "UTF8", "fallback_application_name": "memoranda"}
     common: dict[str, Any] = {"connect_timeout": waits, **_KEEPALIVE, **given, **fixed}
@@ -112,13 +115,17 @@ def read_address(
 
 
 def _places(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what distinguishes the hosts of an address; nothing if there is one, or if the driver must say why not."""
+    """Yield what distinguishes the hosts of an address.
+
+    Nothing does if there is one, if the driver must compare them, or if it must say what is wrong.
+    """
     lists = {
         name: str(given.get(name) or os.environ.get(variable) or "").split(",")
         for name, variable in (("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("port", "PGPORT"))
     }
     count = max(len(lists["host"]), len(lists["hostaddr"]))
-    if count == 1 or any(len(values) not in (1, count) for values in lists.values()):
+    compares = given.get("target_session_attrs") == "prefer-standby"
+    if count == 1 or compares or any(len(values) not in (1, count) for values in lists.values()):
         yield {}
         return
     for number in range(count):
