@@ -171,6 +171,7 @@ HARMLESS = {
     "Memory.level",
     "Memory.reason",
     "Memory.mark",
+    "Memory.staleness",
     "Memory.settle",
     "Memory.export",
     "Memory.export_lines",

@@ -9,6 +9,7 @@ import warm_memoranda
 
 import memoranda
 from memoranda.errors import UsageError
+from memoranda.server.app import open_memory
 from memoranda.server.auth.principals import Principal
 from memoranda.server.programs import load_programs
 from memoranda.server.settings import Settings
@@ -130,3 +131,14 @@ def test_what_workflows_do_about_stale_records_is_a_setting(tmp_path):
             assert programs.program("workflow", "flow", principal).behaviour.on_invalid == given
     with pytest.raises(UsageError, match="on_invalid"):
         Settings(on_invalid="ignore")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("given", "opened"), [({}, 32), ({"threads": 80}, 80), ({"threads": 80, "pool": 20}, 20)])
+def test_a_server_has_a_connection_for_each_thread_unless_said(monkeypatch, given, opened):
+    options = {}
+    monkeypatch.setattr(memoranda, "open", lambda url, **said: options.update(said, url=url))
+    open_memory(Settings(db="postgresql://db.example/team", statement_timeout=2.0, read_from="standby", **given))
+    assert options["pool"] == opened
+    assert (options["statement_timeout"], options["read_from"]) == (2.0, "standby")
+    open_memory(Settings())
+    assert (options["statement_timeout"], options["read_from"]) == (None, "primary")

@@ -7,10 +7,12 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +145,35 @@ class PostgresServer:
             self._process = None
             self._closing.close()
 
+    def freeze(self) -> None:
+        """Stop all its processes where they are, as those of a machine that hangs; `thaw` lets them go on."""
+        # The parent first: it starts no other while we look for its children.
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        for pid in self._children():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let frozen processes go on; do nothing if there are none."""
+        if self._process is not None:
+            for pid in (*self._children(), self._process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+    def promote(self) -> None:
+        """Make a primary of a replica, and return when it is one."""
+        self.execute(
+            "SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()"
+        )
+
+    def _children(self) -> list[int]:
+        assert self._process is not None
+        listed = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        return [int(pid) for pid in listed.split()]
+
     def remove(self) -> None:
         """Stop the server and remove its files."""
+        self.thaw()
         self.stop()
         shutil.rmtree(self.folder)
 
@@ -163,3 +192,49 @@ class PostgresServer:
         if libraries.exists():
             shutil.copytree(libraries, self.folder.parent / libraries.name, dirs_exist_ok=True)
         return copy / "bin"
+
+
+class Turnstile:
+    """A proxy on a TCP port that may refuse the first connections, as the server itself would."""
+
+    def __init__(self, server: PostgresServer, code: str = "", message: str = "", times: int = 0) -> None:
+        self._server, self._times = server, times
+        fields = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
+        self._refusal = b"E" + (len(fields) + 4).to_bytes(4) + fields
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.refused = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://owner@127.0.0.1:{self._listening.getsockname()[1]}/postgres?sslmode=disable&gssencmode=disable"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                caller, _ = self._listening.accept()
+            except OSError:
+                return
+            if self.refused < self._times:
+                self.refused += 1
+                with caller:
+                    caller.recv(65_536)
+                    caller.sendall(self._refusal)
+                continue
+            there = socket.socket(socket.AF_UNIX)
+            there.connect(str(self._server.folder / ".s.PGSQL.5432"))
+            for source, target in ((caller, there), (there, caller)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()

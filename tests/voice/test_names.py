@@ -214,7 +214,8 @@ PARTICULAR: dict[str, dict[str, str]] = {
         **dict.fromkeys(("credentials", "guards", "servers", "settings"), "objects of the program that loads"),
         "door": "who calls; each door says its own",
         **dict.fromkeys(
-            ("durability", "ledger", "ledger_text", "limits"), "opens a memory; a server has it as a setting"
+            ("durability", "ledger", "ledger_text", "limits", "pool", "read_from", "statement_timeout"),
+            "opens a memory; a server has it as a setting",
         ),
         "effect": "a request as a value, which the doors make",
         "extractor": "a Python function that reads conversations",
@@ -693,7 +694,7 @@ def test_a_server_opens_what_python_opens_unless_said() -> None:
     python = {name: one.default for name, one in calls()["Python"]["open"].items()}
     served = {name: one.default for name, one in Settings.__dataclass_fields__.items()}
     assert served["db"] == python["url"]
-    for name in ("embedder", "durability", "ledger", "busy_timeout"):
+    for name in ("embedder", "durability", "ledger", "busy_timeout", "read_from"):
         assert served[name] == python[name]
     client = calls()["client"]["Client"]["base_url"].default
     assert client == f"http://{served['host']}:{served['port']}"

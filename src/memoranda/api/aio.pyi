@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, overload
 
 from memoranda.api.arguments import CHUNK
-from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
+from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode, ReadFrom
 from memoranda.engine.batch import Result
 from memoranda.engine.collections import Comparison
 from memoranda.engine.definitions import SHOWN_RECORDS
@@ -87,6 +87,9 @@ class AsyncMemory(AsyncHandle):
         ledger_text: bool = False,
         durability: Durability = "full",
         busy_timeout: float = 5.0,
+        pool: int = 16,
+        statement_timeout: float | None = None,
+        read_from: ReadFrom = "primary",
     ) -> Self:
         """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`."""
     @property
@@ -208,6 +211,8 @@ class AsyncMemory(AsyncHandle):
         """Return the tenants that have any data, by name; a handle that is confined to one returns only that one."""
     async def mark(self, *, tenant: str | None = None) -> Hashable:
         """Return a mark that changes with every write: while it is the same, cached reads are valid."""
+    async def staleness(self) -> float:
+        """Return how many seconds what is read may be behind what was written by others: 0.0 without standbys."""
     async def settle(self) -> None:
         """Wait for everything that happens in the background."""
     async def export(self, path: str | Path, *, scope: Scope | None = None) -> int:

@@ -57,7 +57,7 @@ from memoranda.model.trust import (
     lower_kind,
     lowest,
 )
-from memoranda.store.base import Store
+from memoranda.store.base import ReplicaStore, Store
 from memoranda.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Memory:
         embedder: str | Embedder = DEFAULT_EMBEDDER,
         record_reads: bool = False,
         keep_text: bool = False,
+        reading: ReplicaStore | None = None,
     ) -> None:
         """Create the owner's handle on a store; most programs call `memoranda.open` instead."""
         self._gate = Gate(
@@ -101,6 +102,7 @@ class Memory:
             embedders=EmbedderBook(embedder),
             record_reads=record_reads,
             keep_text=keep_text,
+            reading=reading,
         )
         self._caller = Caller()
         self._shared = Scope.of(tenant=tenant)
@@ -648,6 +650,19 @@ class Memory:
             self._check_reaches(tenant)
         return self._gate.mark(tenant)
 
+    def staleness(self) -> float:
+        """Return how many seconds what is read may be behind what was written by others: 0.0 without standbys.
+
+        With PostgreSQL and `read_from="standby"` it is measured, by asking both servers; if no primary answers, it is
+        the age of the newest write that the standby has.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     memory.staleness()
+        0.0
+        """
+        return self._gate.staleness()
+
     def settle(self) -> None:
         """Wait for everything that happens in the background.
 
@@ -842,8 +857,13 @@ class Memory:
 Durability = Literal["full", "normal"]
 LedgerMode = Literal["writes", "all"]
 
+ReadFrom = Literal["primary", "standby"]
+
+_LARGEST_POOL = 10_000
 _LONGEST_WAIT = 2_000_000
 """Seconds. SQLite counts them in milliseconds, in 31 bits."""
+_SHORTEST_STATEMENT = 0.001
+"""Seconds. PostgreSQL counts them in milliseconds, and takes 0 for no limit."""
 
 
 def open(
@@ -858,6 +878,9 @@ def open(
     ledger_text: bool = False,
     durability: Durability = "full",
     busy_timeout: float = 5.0,
+    pool: int = 16,
+    statement_timeout: float | None = None,
+    read_from: ReadFrom = "primary",
 ) -> Memory:
     """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`.
 
@@ -867,6 +890,9 @@ def open(
     their hashes. `embedder` is what new collections are embedded with: `"wordllama"`, which works offline,
     `"onnx:/path/to/folder"`, `"openai:text-embedding-3-small"`, or an object of your own.
 
+    With PostgreSQL, `pool` is the maximum number of connections, `statement_timeout` how many seconds the server may
+    work on one statement, and `read_from="standby"` lets a standby of the address answer what only reads.
+
     >>> memory = open(":memory:")
     >>> memory.scope(user="ada").set("language", "en").version
     1
@@ -874,7 +900,14 @@ def open(
     """
     if ledger not in ("writes", "all"):
         raise UsageError(f"{quote(ledger)} is not a ledger mode", hint='Use "writes" or "all"')
-    store = open_store(os.fspath(url), durability=durability, busy_timeout=busy_timeout)
+    store, reading = _open_stores(
+        os.fspath(url),
+        durability=durability,
+        busy_timeout=busy_timeout,
+        pool=pool,
+        statement_timeout=statement_timeout,
+        read_from=read_from,
+    )
     return Memory(
         store,
         tenant=tenant,
@@ -884,41 +917,80 @@ def open(
         embedder=embedder,
         record_reads=ledger == "all",
         keep_text=ledger_text,
+        reading=reading,
     )
 
 
 def open_store(url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> Store:
     """Return the store behind an address."""
+    return _open_stores(url, durability=durability, busy_timeout=busy_timeout)[0]
+
+
+def _open_stores(
+    url: str,
+    *,
+    durability: Durability,
+    busy_timeout: float,
+    pool: int = 16,
+    statement_timeout: float | None = None,
+    read_from: ReadFrom = "primary",
+) -> tuple[Store, ReplicaStore | None]:
+    """Return the store behind an address, and what answers reads if that is not the store itself."""
     if durability not in ("full", "normal"):
         raise UsageError(f"{quote(durability)} is not a durability", hint='Use "full" or "normal"')
-    if type(busy_timeout) not in (int, float) or not 0 <= busy_timeout <= _LONGEST_WAIT:
+    _check_seconds("busy_timeout", busy_timeout, 0)
+    if statement_timeout is not None:
+        _check_seconds("statement_timeout", statement_timeout, _SHORTEST_STATEMENT)
+    if type(pool) is not int or not 1 <= pool <= _LARGEST_POOL:
         raise UsageError(
-            f"{quote(busy_timeout)} is not a number of seconds to wait",
-            hint=f"Pass busy_timeout as a number from 0 to {_LONGEST_WAIT:,}",
-            value=busy_timeout,
+            f"{quote(pool)} is not a number of connections",
+            hint=f"Pass pool as a number from 1 to {_LARGEST_POOL:,}",
+            value=pool,
+        )
+    if read_from not in ("primary", "standby"):
+        raise UsageError(
+            f"{quote(read_from)} is nothing to read from", hint='Use "primary" or "standby"', value=read_from
         )
     scheme, colons, rest = url.partition("://")
-    if not colons or scheme == "sqlite":
-        path = rest.removeprefix("/") if colons else url
-        if not path.strip():  # an empty path would be a temporary database, which was not asked for
-            raise UsageError(
-                f"the address {quote(url)} names no file",
-                hint="Name one, such as memory.db, or write :memory:",
-                value=url,
-            )
-        return SqliteStore(path, durability=durability, busy_timeout=busy_timeout)
-    if scheme in ("postgresql", "postgres"):
-        return _open_postgres(url, durability=durability, busy_timeout=busy_timeout)
-    raise UsageError(
-        f"{quote(scheme)} is not a store this version knows",
-        hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
-        value=scheme,
-    )
+    if scheme in ("postgresql", "postgres") and colons:
+        return _open_postgres(
+            url,
+            durability=durability,
+            busy_timeout=busy_timeout,
+            pool=pool,
+            statement_timeout=statement_timeout,
+            read_from=read_from,
+        )
+    if colons and scheme != "sqlite":
+        raise UsageError(
+            f"{quote(scheme)} is not a store this version knows",
+            hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
+            value=scheme,
+        )
+    path = rest.removeprefix("/") if colons else url
+    if not path.strip():  # an empty path would be a temporary database, which was not asked for
+        raise UsageError(
+            f"the address {quote(url)} names no file", hint="Name one, such as memory.db, or write :memory:", value=url
+        )
+    for name, is_given in (("read_from", read_from != "primary"), ("statement_timeout", statement_timeout is not None)):
+        if is_given:
+            raise UsageError(f"`{name}` is for PostgreSQL, and {quote(url)} is a file", hint="Leave it out")
+    return SqliteStore(path, durability=durability, busy_timeout=busy_timeout), None
 
 
-def _open_postgres(url: str, *, durability: Durability, busy_timeout: float) -> Store:
+def _check_seconds(name: str, value: object, least: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= _LONGEST_WAIT:
+        raise UsageError(
+            f"{quote(value)} is not a number of seconds to wait",
+            hint=f"Pass {name} as a number from {least:g} to {_LONGEST_WAIT:,}",
+            value=value,
+        )
+
+
+def _open_postgres(url: str, **options: Any) -> tuple[Store, ReplicaStore]:
     try:
         from memoranda.store.postgres import PostgresStore
     except ImportError as error:
         raise Unavailable("PostgreSQL needs the package `psycopg`", hint=Hint("install", "postgres")) from error
-    return PostgresStore(url, durability=durability, busy_timeout=busy_timeout)
+    store = PostgresStore(url, **options)
+    return store, store.reading

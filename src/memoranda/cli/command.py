@@ -180,6 +180,8 @@ class Desk:
             durability=self.settings["durability"],
             ledger=self.settings["ledger"],
             busy_timeout=self.settings["busy_timeout"],
+            statement_timeout=self.settings["statement_timeout"] or None,
+            read_from=self.settings["read_from"],
         ).through("cli")
         # The default actor is the owner: naming it changes nothing.
         memory = memory if self.actor in (None, "owner") else memory.acting_as(self.actor)

@@ -137,6 +137,8 @@ def _findings(desk: Desk) -> Iterator[Finding]:
     try:
         memory = desk.memory
         yield finding("schema", "current")  # an older one was migrated by opening it, a newer one is refused
+        if desk.settings["read_from"] == "standby":
+            yield finding("staleness", f"reads are at most {memory.staleness():.1f} s behind the primary")
         yield from memory.inspect()
     except StorageError as damage:
         yield finding("storage", str(damage), ok=False)

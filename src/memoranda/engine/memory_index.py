@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -302,7 +302,7 @@ class MemoryIndex:
             revision=state.revision,
             rejected=state.rejected,
             states=states,
-            starts_over=anew or self.is_set_back(now),
+            starts_over=anew or self.is_set_back(now) or self._is_ahead_of(states, head),
         )
         if changes.starts_over:
             self._clear()
@@ -313,6 +313,16 @@ class MemoryIndex:
         if changes.rejected != self._rejected:
             changes.withheld = withheld_messages(rows, self.root)
         return changes
+
+    def _is_ahead_of(self, states: Mapping[Shelf, ShelfState], head: tuple[int, str] | None) -> bool:
+        """Return whether the index follows newer rows than these: a standby, which answers reads too, may lag."""
+        if self._position is not None and (head or (0,))[0] < self._position:
+            return True
+        return states != self._states and any(
+            state.newest < seen.newest or state.removed < seen.removed
+            for shelf, state in states.items()
+            if (seen := self._states.get(shelf)) is not None
+        )
 
     def apply(self, changes: Changes, embedders: EmbedderBook) -> bool:
         """Bring the index to where the changes were read; return whether there were any."""

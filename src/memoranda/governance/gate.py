@@ -83,7 +83,7 @@ from memoranda.model.names import lies_under
 from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
 from memoranda.model.scope import SHARED, Scope
 from memoranda.model.trust import OWNER_ACTOR, Origin, OriginKind, Trust
-from memoranda.store.base import Reader, Store, Transaction
+from memoranda.store.base import Reader, ReplicaStore, Store, Transaction
 
 T = TypeVar("T")
 
@@ -255,9 +255,12 @@ class Gate:
         embedders: EmbedderBook,
         record_reads: bool = False,
         keep_text: bool = False,
+        reading: ReplicaStore | None = None,
     ) -> None:
-        """Wrap a store."""
+        """Wrap a store; `reading` is what answers reads that no write depends on, if it is not the store itself."""
         self._store = store
+        self._reading: Store = store if reading is None else reading
+        self._replica = reading
         self.waits = store.waits
         self.clock = clock
         self.ids = ids
@@ -295,7 +298,7 @@ class Gate:
         stream = VERBS[type(effect)].stream
         if stream is None:
             raise TypeError(f"the result of `{effect.name}` has no parts")
-        note = self._store.read(lambda rows: stream.note(effect, stream.parts(rows, effect, call, may_read)))
+        note = self._reading.read(lambda rows: stream.note(effect, stream.parts(rows, effect, call, may_read)))
         self._store.transact(lambda rows: append(rows, (note,), Signature.of(effect, call)))
         has_begun = False
 
@@ -310,7 +313,7 @@ class Gate:
             has_begun = True
             return take(call.now, stream.parts(rows, effect, call, may_read))
 
-        return self._store.read(take_once)
+        return self._reading.read(take_once)
 
     def verdict(self, effect: Effect, caller: Caller) -> Verdict:
         """Return what the policies say about an effect now; nothing is done, and nothing recorded."""
@@ -323,11 +326,15 @@ class Gate:
         verdict = self.verdict(effect, caller)
         if verdict.level == "allow":
             return ""
-        return self._store.read(lambda rows: _explain(rows, effect, caller, verdict)[0])
+        return self._reading.read(lambda rows: _explain(rows, effect, caller, verdict)[0])
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes with every write, and means nothing else."""
-        return self._store.mark(tenant)
+        return self._reading.mark(tenant)
+
+    def staleness(self) -> float:
+        """Return how many seconds reads are behind writes, at most."""
+        return 0.0 if self._replica is None else self._replica.staleness()
 
     def record_prompt(self, scope: Scope, refs: Mapping[str, int], to: str, caller: Caller) -> None:
         """Note in the ledger, within 50 ms, what a prompt showed of memory; see `Memory.record_prompt`."""
@@ -363,8 +370,10 @@ class Gate:
 
         def look(effect: Any) -> Outcome[Any]:
             if verb.reads_often:
-                return verb.perform(self._store, effect, call)
-            return self._store.read(lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect))
+                return verb.perform(self._reading, effect, call)
+            return self._reading.read(
+                lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect)
+            )
 
         outcome = look(effect) if may_read is None else verb.read_filtered(look, effect, may_read)
         notes = outcome.notes
@@ -386,18 +395,18 @@ class Gate:
         return policies
 
     def _current_policies(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
-        if _needs_grants(effect, caller) or self._is_restricted(effect.scope.tenant, caller):
-            return self._store.read(lambda rows: self._policies(rows, effect, caller))
+        if _needs_grants(effect, caller) or self._is_restricted(effect.scope.tenant, caller, self._reading):
+            return self._reading.read(lambda rows: self._policies(rows, effect, caller))
         return _own_policies(caller)
 
-    def _is_restricted(self, tenant: str, caller: Caller) -> bool:
+    def _is_restricted(self, tenant: str, caller: Caller, store: Store) -> bool:
         """Return whether a denial or an approval may reach a caller, who could otherwise do what its role allows."""
         if caller.membership is None:
             return False
-        mark = self._store.mark(tenant)
+        mark = store.mark(tenant)
         known = self._restricted.get(tenant)
         if known is None or known[0] != mark:
-            known = self._restricted[tenant] = (mark, *self._store.read(lambda rows: self._limits(rows, tenant)))
+            known = self._restricted[tenant] = (mark, *store.read(lambda rows: self._limits(rows, tenant)))
         return caller.actor in known[2] or "*" in known[2]
 
     def _limits(self, rows: Reader, tenant: str) -> tuple[int, frozenset[str]]:
@@ -493,7 +502,7 @@ class Gate:
         """Return the call with its long work done, unless the effect will be refused: the transaction says why."""
         if preparation.busy:
             _ensure_may_wait(caller, preparation.busy)
-        restricted = self._is_restricted(effect.scope.tenant, caller)
+        restricted = self._is_restricted(effect.scope.tenant, caller, self._store)
         if not restricted and preparation.needs_one_row(effect, call) and _surely_passes(effect, caller):
             found = self._store.read(lambda rows: preparation.inquire(rows, effect, call), snapshot=False)
         else:

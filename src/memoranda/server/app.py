@@ -52,6 +52,9 @@ def open_memory(settings: Settings) -> Memory:
         durability=settings.durability,
         ledger=settings.ledger,
         busy_timeout=settings.busy_timeout,
+        pool=settings.pool or settings.threads,
+        statement_timeout=settings.statement_timeout or None,
+        read_from=settings.read_from,
     )
 
 

@@ -29,6 +29,8 @@ _DEFAULTS: dict[str, Any] = {
     "durability": _SERVER["durability"],
     "ledger": _SERVER["ledger"],
     "busy_timeout": _SERVER["busy_timeout"],
+    "read_from": _SERVER["read_from"],
+    "statement_timeout": _SERVER["statement_timeout"],
 }
 """Defaults of the settings of all commands."""
 _SERVER_ONLY = {name: default for name, default in _SERVER.items() if name not in _DEFAULTS}

@@ -30,6 +30,10 @@ class Settings:
     """`writes`, or `all` to record reads too."""
     busy_timeout: float = 5.0
     """Seconds that a write waits for other processes."""
+    read_from: Literal["primary", "standby"] = "primary"
+    """`standby` lets a standby of PostgreSQL answer what only reads; writes go to the primary."""
+    statement_timeout: float = 0.0
+    """Seconds that PostgreSQL may work on one statement; 0 for no limit."""
 
     host: str = "127.0.0.1"
     """The address to listen on; put a TLS proxy in front of one that others can reach."""
@@ -39,6 +43,8 @@ class Settings:
     """Number of server processes."""
     threads: int = 32
     """Threads of one process for database work: concurrent writes share a commit."""
+    pool: int = 0
+    """Connections of one process to PostgreSQL; 0 for as many as `threads`, which wait for one if there are fewer."""
     body_bytes: int = 1_048_576
     """Maximum bytes of a request body."""
     page_bytes: int = 1_048_576
@@ -118,6 +124,8 @@ class Settings:
         _check_range("port", self.port, 0, 65_535)
         _check_range("workers", self.workers, 1, 256)
         _check_range("threads", self.threads, 1, 1_024)
+        _check_range("pool", self.pool, 0, 10_000)
+        _check_range("statement_timeout", self.statement_timeout, 0, 86_400)
         _check_range("body_bytes", self.body_bytes, 1_024, 1_073_741_824)
         _check_range("page_bytes", self.page_bytes, 1_024, 1_073_741_824)
         _check_range("export_timeout", self.export_timeout, 0.05, 86_400)

@@ -521,3 +521,11 @@ class Store(Protocol):
     def close(self) -> None:
         """Close the store. Closing twice is allowed."""
         ...
+
+
+class ReplicaStore(Store, Protocol):
+    """A store whose reads and marks may be answered by a replica of it, with what this process wrote included."""
+
+    def staleness(self) -> float:
+        """Return how many seconds reads are behind the store, at most; 0.0 if they are not."""
+        ...

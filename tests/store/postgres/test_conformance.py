@@ -8,11 +8,11 @@ from typing import ClassVar
 import pytest
 
 from memoranda.store.base import Store
-from memoranda.store.postgres import PostgresStore, connection, store
+from memoranda.store.postgres import PostgresStore, connection, pool, store
 from memoranda.testing.conformance import StoreConformance
 
 
-class Stock(connection.Pool):
+class Stock(pool.Pool):
     """A pool that leaves its connections to the next one: a new one costs the server more than most tests."""
 
     left: ClassVar[list[connection.PostgresRows]] = []

@@ -55,7 +55,7 @@ def test_the_ones_people_meet(error: type[psycopg.Error], expected: type[Storage
         ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', Unavailable, "pg_hba.conf"),
         ("FATAL:  sorry, too many clients already", Busy, "max_connections"),
         ("FATAL:  the database system is starting up", Unavailable, "the server runs"),
-        ("session is read-only", ReadOnly, "target_session_attrs"),
+        ("session is read-only", Unavailable, "pg_promote"),
         ("connection refused", Unavailable, "the server runs"),
     ],
 )

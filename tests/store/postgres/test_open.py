@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import postgres_server
 import psycopg
@@ -143,6 +142,46 @@ def test_a_database_that_is_not_there_is_told_with_how_to_make_it(postgres: Serv
         PostgresStore(postgres.url("nowhere"))
 
 
+def test_servers_that_are_not_there_are_all_named(tmp_path: Any):
+    with pytest.raises(Unavailable, match=rf"{tmp_path}/a: .*; {tmp_path}/b: .*Check that the server runs"):
+        PostgresStore(f"postgresql://owner@/team?host={tmp_path}/a,{tmp_path}/b")
+
+
+def test_a_host_that_is_not_there_does_not_matter_beside_one_that_is(postgres: Server, tmp_path: Any):
+    address = f"postgresql://owner@/postgres?host={tmp_path},{postgres.folder}"
+    with PostgresStore(address) as store:
+        assert store.check() == []
+    with pytest.raises(Unavailable, match="createdb"):
+        PostgresStore(address.replace("/postgres?", "/nowhere?"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"read_from": "nowhere"}, r'`nowhere` is nothing to read from.*or "standby"'),
+        ({"pool": 0}, "`0` is not a number of connections.*from 1"),
+        ({"pool": True}, "is not a number of connections"),
+        ({"statement_timeout": 0}, "Pass statement_timeout as a number from 0.001"),
+        ({"statement_timeout": float("nan")}, "Pass statement_timeout"),
+        ({"busy_timeout": -1}, "Pass busy_timeout"),
+    ],
+)
+@pytest.mark.parametrize("address", ["postgresql://owner@db.example/team", ":memory:"])
+def test_options_that_mean_nothing_are_refused_before_anything_is_opened(
+    address: str, options: dict[str, Any], said: str
+):
+    with pytest.raises(UsageError, match=said):
+        memoranda.open(address, **options)
+
+
+def test_what_is_for_servers_is_refused_for_a_file(tmp_path: Any):
+    given: list[dict[str, Any]] = [{"read_from": "standby"}, {"statement_timeout": 1.0}]
+    for options in given:
+        with pytest.raises(UsageError, match="is for PostgreSQL"):
+            memoranda.open(tmp_path / "team.db", **options)
+    assert not (tmp_path / "team.db").exists()
+
+
 def test_a_server_that_is_not_there_is_told_at_once(tmp_path: Any):
     with pytest.raises(Unavailable, match="Check that the server runs"):
         PostgresStore(f"postgresql://owner@/team?host={tmp_path}")
@@ -171,6 +210,18 @@ def test_a_password_opens_and_a_wrong_one_is_never_shown(postgres: Server, guard
     told = f"{caught.value} {caught.value.details} {caught.value.__cause__}"
     assert wrong not in told
     assert "guarded" in told
+
+
+@pytest.mark.parametrize("wrong", ["gu:ess/4711", "gu@ess?4711", "gu#ess&47=11", "gu%ess 47'11", 'gu\\ess"4711'])
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_wrong_password_is_never_shown_whatever_is_in_it(postgres: Server, guarded: str, wrong: str, hosts: int):
+    where = ",".join([str(postgres.folder)] * hosts)
+    url = f"postgresql://{guarded}:{quote(wrong, safe='')}@/postgres?host={where}"
+    with pytest.raises(Unavailable, match="PGPASSWORD") as caught:
+        PostgresStore(url, busy_timeout=0.1)
+    told = f"{caught.value} {caught.value.details} {caught.value.__cause__!r} {caught.value.hint}"
+    for secret in (wrong, quote(wrong, safe=""), "4711"):
+        assert secret not in told
 
 
 def test_a_user_without_rights_is_told_whom_to_ask(postgres: Server, guarded: str, empty: str):
@@ -295,52 +346,6 @@ def test_every_error_of_opening_is_one_of_ours(postgres: Server):
 # a server that answers, and has no room or no time yet
 
 
-class Turnstile:
-    """A proxy for a server that refuses the first connections as the server itself would."""
-
-    def __init__(self, server: Server, code: str, message: str, times: int) -> None:
-        self._server, self._times = server, times
-        fields = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
-        self._refusal = b"E" + (len(fields) + 4).to_bytes(4) + fields
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.refused = 0
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://owner@127.0.0.1:{self._listening.getsockname()[1]}/postgres?sslmode=disable&gssencmode=disable"
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                caller, _ = self._listening.accept()
-            except OSError:
-                return
-            if self.refused < self._times:
-                self.refused += 1
-                with caller:
-                    caller.recv(65_536)
-                    caller.sendall(self._refusal)
-                continue
-            there = socket.socket(socket.AF_UNIX)
-            there.connect(str(self._server.folder / ".s.PGSQL.5432"))
-            for source, target in ((caller, there), (there, caller)):
-                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
-
-    @staticmethod
-    def _pass_on(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65_536):
-                target.sendall(data)
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_RDWR)
-        source.close()
-
-    def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-
-
 REFUSALS = [
     ("53300", "sorry, too many clients already", Busy, "max_connections"),
     (
@@ -358,7 +363,7 @@ REFUSALS = [
 def test_a_server_that_is_full_or_starting_is_waited_for(
     postgres: Server, code: str, message: str, kind: Any, hint: str
 ):
-    turnstile = Turnstile(postgres, code, message, times=3)
+    turnstile = postgres_server.Turnstile(postgres, code, message, times=3)
     try:
         with PostgresStore(turnstile.url, busy_timeout=30.0) as store:
             assert store.check() == []

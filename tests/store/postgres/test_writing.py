@@ -433,12 +433,11 @@ def test_nothing_that_was_acknowledged_is_lost_when_a_standby_takes_over():
         first.remove()
 
 
-def test_more_threads_than_connections_wait_their_turn(database: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 2)
-    with PostgresStore(database) as store, ThreadPoolExecutor(8) as threads:
+def test_more_threads_than_connections_wait_their_turn(database: str):
+    with PostgresStore(database, pool=2) as store, ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: revision_of(store), range(32))) == [0] * 32
-    with PostgresStore(database, busy_timeout=0.1) as store:
-        with pytest.raises(Busy, match="all 2 connections"):
+    with PostgresStore(database, busy_timeout=0.1, pool=2) as store:
+        with pytest.raises(Busy, match=r"all 2 connections.*`pool` of more than 2"):
             store.read(lambda one: store.read(lambda two: store.read(lambda three: None)))
         assert revision_of(store) == 0
 

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: opened, migrated, pooled, and how the statements of `store/sql` run on them.
+"""How the statements of `store/sql` run on a connection to PostgreSQL, and how its database is migrated.
 
 Statements are sent in a pipeline: those that only write are not waited for one by one, so a transaction takes as many
 round trips as it has questions. An error of one of them is raised with the next answer, at the latest with that of the
@@ -10,72 +10,31 @@ tenant's row, and then sees everything that the previous owner of the lock has w
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
-from threading import Lock, Semaphore
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-import msgspec
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import Int8BinaryDumper
 
-from memoranda.errors import Busy, ForeignDatabase, Unavailable, UsageError
+from memoranda.errors import ForeignDatabase, Unavailable
 from memoranda.model.event import Event
 from memoranda.model.text import quote
 from memoranda.store.base import TenantState
+from memoranda.store.postgres.deadline import LONGEST_COMMIT, LONGEST_REWRITE, Connection
 from memoranda.store.postgres.dialect import HERE, SQL
 from memoranda.store.sql.dialect import read_migrations
 from memoranda.store.sql.entries import EntryRows
-from memoranda.store.sql.errors import newer_schema, use_after_close, without_secrets
+from memoranda.store.sql.errors import newer_schema
 from memoranda.store.sql.rows import Row
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-Durability = Literal["full", "normal"]
 Proof = tuple[str, int, str]
 
-MOST_CONNECTIONS = 16
-"""Connections of one process: several processes share those of a server, which has 100 by default."""
-
-# Dead connections are noticed after half a minute without an answer and three probes.
-_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-_STATEMENTS = 256
-"""Statements that a connection keeps prepared."""
 _MOST_NUMBERS = 256
 _COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "add_shelf"})
 """The statements that read the counts of shelves."""
+_OF_EVENTS = frozenset({"add_tenant", "move_head", "append_event", "put_event_text"})
+"""The statements that change nothing but the ledger."""
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITING = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the connections of one store are opened, and how its transactions begin."""
-
-    url: str
-    """The address without secrets."""
-    parameters: dict[str, Any]
-    durability: Durability
-    busy_timeout: float
-
-
-def read_address(url: str, *, durability: Durability, busy_timeout: float) -> Settings:
-    """Return the settings for an address; what it says overrides our defaults."""
-    shown = without_secrets(url)
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        # Without the driver's message, and without its error as the cause: both may quote a part of a password.
-        raise UsageError(
-            f"`{shown}` is not an address of PostgreSQL",
-            hint="Write postgresql://user@host:5432/database; in a password, write special characters as %40",
-        ) from None
-    defaults: dict[str, Any] = {"connect_timeout": max(2, math.ceil(busy_timeout)), **_KEEPALIVE}
-    fixed = {"client_encoding": "UTF8", "fallback_application_name": "memoranda"}
-    parameters = {**defaults, **given, **fixed}
-    return Settings(url=shown, parameters=parameters, durability=durability, busy_timeout=busy_timeout)
 
 
 class Rights:
@@ -127,8 +86,15 @@ class PostgresRows(EntryRows):
         super().__init__(url)
         self.connection = connection
         self.rights = rights
+        self.statement_timeout: bytes | None = None
+        """The statement that limits those of a transaction, if there is a limit."""
+        self.tells_position = False
+        """Whether a commit also returns how far the write-ahead log has come with it, for reads from standbys."""
+        self.changes_rows = False
+        """Whether the transaction changed more than the ledger."""
         self.proof: Proof | None = None
         """The event that was appended last: it is in the ledger exactly if the transaction was committed."""
+        self._number: psycopg.Cursor[tuple[Any, ...]] | None = None
         self._query = connection.cursor(binary=True)
         # A separate cursor: the results of statements that are not waited for must not be taken for those of a query.
         self._command = connection.cursor()
@@ -144,19 +110,40 @@ class PostgresRows(EntryRows):
         """Begin a snapshot."""
         self._pipeline = pipeline
         self._command.execute(_BEGIN_READING)
+        if self.statement_timeout is not None:
+            self._command.execute(self.statement_timeout)
 
     def begin_writing(self, pipeline: psycopg.Pipeline, lock_timeout: str, synchronous_commit: str) -> None:
         """Begin a transaction that locks each tenant before the first statement about it."""
         self._pipeline = pipeline
         self._locked = set()
         self.proof = None
+        self.changes_rows = False
         self._command.execute(_BEGIN_WRITING)
         self._command.execute(SQL["set_manner"], (lock_timeout, synchronous_commit))
+        if self.statement_timeout is not None:
+            self._command.execute(self.statement_timeout)
 
     def commit(self) -> psycopg.Cursor[tuple[Any, ...]]:
         """Send the COMMIT; its answer is there when the pipeline has ended."""
         self._flush_counts()
-        return self._command.execute(b"COMMIT")
+        self.connection.limit = LONGEST_COMMIT
+        if not self.tells_position:
+            return self._command.execute(b"COMMIT")
+        self._number = self.connection.execute(SQL["get_transaction"])
+        answer = self._command.execute(b"COMMIT")
+        self._query.execute(SQL["get_position"])
+        return answer
+
+    def position_of_commit(self) -> tuple[int, str | None]:
+        """Return a position in the write-ahead log at which a standby shows the commit, and its transaction's number.
+
+        Others write to the log too, so a standby may show the commit before it has come so far.
+        """
+        if self._number is None:
+            return 0, None
+        ((number,),), self._number = self._number.fetchall(), None
+        return self._query.fetchall()[0][0], number
 
     def end(self) -> None:
         """End a transaction, a snapshot or a query."""
@@ -192,6 +179,7 @@ class PostgresRows(EntryRows):
 
     def _run(self, name: str, *values: Any) -> None:
         self._enter(values)
+        self.changes_rows |= name not in _OF_EVENTS
         self._command.execute(SQL[name], values)
 
     def _run_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -200,6 +188,7 @@ class PostgresRows(EntryRows):
 
     def _count(self, name: str, *values: Any) -> int:
         self._enter(values)
+        self.changes_rows = True
         self._query.execute(SQL[name], values)
         if self._pipeline is not None:
             self._pipeline.sync()
@@ -257,81 +246,6 @@ class PostgresRows(EntryRows):
         self._tenants[tenant] = (TenantState(revision, epoch, rejected), length, head)
 
 
-class Pool:
-    """Connections to a database: opened when needed, kept until the pool is closed, replaced when they are lost."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Open no connection yet."""
-        self._settings = settings
-        self._rights = Rights(settings.url)
-        self._idle: deque[PostgresRows] = deque()
-        self._slots = Semaphore(MOST_CONNECTIONS)
-        self._lock = Lock()
-        self._closed = False
-
-    @contextmanager
-    def rows(self) -> Generator[PostgresRows]:
-        """Lend a connection; a broken one is not taken back."""
-        if not self._slots.acquire(timeout=self._settings.busy_timeout):
-            raise Busy(
-                f"`{self._settings.url}`: all {MOST_CONNECTIONS} connections of this process are in use",
-                hint="Try again; give busy_timeout more seconds, or use fewer threads",
-                url=self._settings.url,
-            )
-        try:
-            rows = self._take()
-            try:
-                yield rows
-            finally:
-                rows.end()
-                self._give_back(rows)
-        finally:
-            self._slots.release()
-
-    def distrust(self) -> None:
-        """Close idle connections: one was lost, and the others most likely with it."""
-        with self._lock:
-            doubtful = list(self._idle)
-            self._idle.clear()
-        for rows in doubtful:
-            _close(rows.connection)
-
-    def close(self) -> None:
-        """Close idle connections now, the others after use."""
-        self._closed = True
-        self.distrust()
-
-    def _take(self) -> PostgresRows:
-        if self._closed:
-            raise use_after_close(self._settings.url)
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return PostgresRows(self._connect(), self._settings.url, self._rights)
-
-    def _give_back(self, rows: PostgresRows) -> None:
-        sound = rows.connection.info.transaction_status == TransactionStatus.IDLE
-        with self._lock:
-            if sound and not self._closed:
-                self._idle.append(rows)
-                return
-        _close(rows.connection)
-
-    def _connect(self) -> Connection:
-        connection = psycopg.connect(
-            **self._settings.parameters, autocommit=True, prepare_threshold=2, cursor_factory=psycopg.RawCursor
-        )
-        connection.prepared_max = _STATEMENTS
-        # All our numbers are BIGINT; by default their size decides, which makes several statements of one.
-        connection.adapters.register_dumper(int, Int8BinaryDumper)
-        return connection
-
-
-def _close(connection: Connection) -> None:
-    with suppress(psycopg.Error):
-        connection.close()
-
-
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
 """The current schema, without its name."""
 
@@ -341,13 +255,14 @@ MIGRATIONS = read_migrations(HERE)
 VERSION = len(MIGRATIONS)
 
 
-def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: tuple[str, str]) -> None:
+def migrate(connection: Connection, url: str, manner: tuple[str, str]) -> None:
     """Bring a new or older database to the current schema; raise an error if it is foreign or newer.
 
     `manner` is the values of PostgreSQL's `lock_timeout` and `synchronous_commit`.
     """
-    if _identify(connection, url) == VERSION:
+    if is_current(connection, url):
         return
+    connection.limit = LONGEST_REWRITE
     with connection.transaction():
         connection.execute(SQL["set_manner"], manner)
         connection.execute(SQL["lock_schema"])
@@ -368,13 +283,18 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
         connection.execute(SQL["keep_version"], (VERSION,))
 
 
+def is_current(connection: Connection, url: str) -> bool:
+    """Return whether a database has the current schema; raise an error if it is foreign or newer."""
+    return _identify(connection, url) == VERSION
+
+
 def check_version(found: int, url: str) -> None:
     """Raise an error if a newer program has migrated the database since it was opened."""
     if found != VERSION:
         raise newer_schema(url, found, VERSION)
 
 
-def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
+def _identify(connection: Connection, url: str) -> int | None:
     """Return the number of migrations that were applied: 0 for an empty schema, None without a schema."""
     encoding, has_schema, has_version, tables = _row(connection, "get_surroundings")
     if encoding != "UTF8":
@@ -399,7 +319,7 @@ def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int 
     return found
 
 
-def _row(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> tuple[Any, ...]:
+def _row(connection: Connection, name: str) -> tuple[Any, ...]:
     row = connection.execute(SQL[name]).fetchone()
     assert row is not None, "it returns one row"
     return row

@@ -65,6 +65,54 @@ INSERT INTO memoranda.migrated (version) VALUES (:version);
 -- Which transactions have ended, and when the server started: while both stay the same, nothing was written.
 SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text;
 
+-- name: ask()
+-- Whatever a server that works can answer.
+SELECT 1;
+
+-- name: get_backend()
+-- The process that works for this connection: another one than the connection names, if there is a pooler in between.
+SELECT pg_backend_pid();
+
+-- name: is_standby()
+-- Whether this server follows another.
+SELECT pg_is_in_recovery();
+
+-- name: get_position()
+-- How far in the write-ahead log what this server shows has come; asked on the primary after a commit, it includes that.
+SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
+    - '0/0'::pg_lsn)::bigint;
+
+-- name: get_transaction()
+-- The number of this transaction, if it has changed anything.
+SELECT pg_current_xact_id_if_assigned()::text;
+
+-- name: shows_transactions(numbers)
+-- Whether this server shows what these transactions have changed. A standby may know of none of them yet.
+SELECT coalesce(bool_and(
+    CASE WHEN number::xid8 < pg_snapshot_xmax(pg_current_snapshot())
+        THEN pg_xact_status(number::xid8) = 'committed' ELSE false END
+), true)
+FROM unnest(:numbers::text[]) AS given (number);
+
+-- name: get_mark_and_position()
+-- As get_mark, on whichever server: a snapshot of a standby does not tell all that is running, so its position counts.
+SELECT
+    pg_is_in_recovery(),
+    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()::text ELSE pg_current_snapshot()::text END,
+    pg_postmaster_start_time()::text,
+    (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
+        - '0/0'::pg_lsn)::bigint;
+
+-- name: get_timeline()
+-- How often a standby was promoted to get this primary; NULL on a standby.
+SELECT CASE WHEN NOT pg_is_in_recovery()
+    THEN ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint END;
+
+-- name: get_delay()
+-- How many seconds ago a standby replayed its latest commit, and 0 on a primary; NULL if it replayed none yet.
+SELECT CASE WHEN pg_is_in_recovery()
+    THEN extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 ELSE 0 END;
+
 -- name: list_damage()
 -- Indexes that are not valid, and pages whose checksums were wrong.
 SELECT 'the index ' || indexrelid::regclass::text || ' is not valid'
