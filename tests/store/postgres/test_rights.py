@@ -20,7 +20,7 @@ from memoranda.errors import ApprovalRequired, Unavailable
 from memoranda.model.policy import Policy, Quota
 from memoranda.store.base import Store
 from memoranda.store.postgres import PostgresStore, connection, store
-from memoranda.store.postgres.connection import VERSION
+from memoranda.store.postgres.migration import VERSION
 from memoranda.testing.conformance.base import ConformanceBase, present, snapshot
 from memoranda.testing.conformance.definitions import DefinitionPromises
 from memoranda.testing.conformance.entries import EntryLifePromises, EntryPromises

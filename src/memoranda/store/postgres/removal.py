@@ -1,0 +1,127 @@
+"""Taking removed rows out of the files of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+
+from memoranda.model.remains import Remains
+from memoranda.store.postgres.dialect import PARTITIONED, SQL, fill
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TABLES = MappingProxyType(
+    {
+        "facts": ("facts",),
+        "revisions": ("revisions",),
+        "entries": ("entries", "vectors", "shelves"),
+        "sessions": ("sessions",),
+        "approvals": ("approvals",),
+        "rejections": ("rejections",),
+        "idempotency_keys": ("replays",),
+        "ledger_texts": ("event_texts",),
+        "content_keys": ("content_keys",),
+    }
+)
+"""The tables that lost rows if rows of a kind were removed."""
+
+_UNCOUNTED = ("links", "omissions")
+"""Those that an erasure removes rows from without counting them."""
+
+_CONTENT = tuple(dict.fromkeys([*(table for tables in _TABLES.values() for table in tables), *_UNCOUNTED, "collections"]))
+
+_HORIZON = re.compile(r"(?:removable cutoff|oldest xmin): (\d+)")
+_MISSED = "tuples missed"
+_PAUSE = 0.05
+
+_NOT_OURS = (
+    "the role may not vacuum the tables: autovacuum does it later, or the owner with memoranda sweep --scrub; "
+    "from PostgreSQL 17 on, GRANT MAINTAIN permits it"
+)
+_IN_USE = "older transactions are still open, or others are vacuuming: autovacuum removes the rows later"
+_UNREADABLE = "the server does not say in English what it has removed"
+
+
+def reclaim(connection: Connection, tenant: str, kinds: Set[str], patience: float) -> Remains:
+    """Remove dead rows of the last erasure in a tenant from the tables that lost them.
+
+    Rows that a transaction may still read stay; that is tried again until the patience is over.
+    """
+    lost = [table for kind, tables in _TABLES.items() if kind in kinds for table in tables]
+    waiting = _places(connection, tenant, [*lost, *_UNCOUNTED]) if lost else []
+    row = connection.execute(SQL["get_erasing"], (tenant,)).fetchone()
+    deadline = time.monotonic() + patience
+    reason: str | None = None
+    while row is not None and waiting:
+        reasons = {place: _vacuum(connection, place, row[0]) for place in waiting}
+        waiting = [place for place, why in reasons.items() if why is not None]
+        reason = next((why for why in reasons.values() if why is not None), None)
+        if reason != _IN_USE or time.monotonic() + _PAUSE > deadline:
+            break
+        time.sleep(_PAUSE)
+    return Remains(
+        dead_rows="gone" if reason is None else "untested" if reason == _UNREADABLE else "remains",
+        index_entries="untested",
+        free_space="remains",
+        log="untested",
+        reason=reason,
+    )
+
+
+def rewrite(connection: Connection, tenant: str | None) -> bool:
+    """Rewrite the tables with content, of a tenant its partitions; return whether all of them were."""
+    places = [f"memoranda.{table}" for table in _CONTENT] if tenant is None else _places(connection, tenant, _CONTENT)
+    with _messages(connection) as messages:
+        try:
+            connection.execute(fill("rewrite", tables=", ".join(places)))
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            return False
+    # A table that this role does not own is skipped with only a warning.
+    return not _warnings(messages)
+
+
+def _vacuum(connection: Connection, place: str, erasing: int) -> str | None:
+    """Vacuum a table; return why rows that a transaction removed may still be in its pages, None if they are not."""
+    with _messages(connection) as messages:
+        try:
+            connection.execute(fill("reclaim", tables=place))
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            return _IN_USE
+    if _warnings(messages):
+        return _NOT_OURS
+    said = "\n".join(f"{one.message_primary}\n{one.message_detail or ''}" for one in messages)
+    horizons = [int(number) for number in _HORIZON.findall(said)]
+    if not horizons:
+        return _UNREADABLE
+    # Numbers of transactions have 32 bits, and wrap around.
+    if _MISSED in said or any((horizon - erasing - 1) % 2**32 >= 2**31 for horizon in horizons):
+        return _IN_USE
+    return None
+
+
+def _places(connection: Connection, tenant: str, tables: Sequence[str]) -> list[str]:
+    """Return the names of tables, or of the partitions of a tenant."""
+    row = connection.execute(SQL["get_partition"], (tenant,)).fetchone()
+    suffix = "" if row is None or row[0] is None else f"_{row[0]}"
+    return [f"memoranda.{table}{suffix if table in PARTITIONED else ''}" for table in tables]
+
+
+@contextmanager
+def _messages(connection: Connection) -> Iterator[list[psycopg.errors.Diagnostic]]:
+    """Collect what the server says beside its answers."""
+    heard: list[psycopg.errors.Diagnostic] = []
+    connection.add_notice_handler(heard.append)
+    try:
+        yield heard
+    finally:
+        connection.remove_notice_handler(heard.append)
+
+
+def _warnings(messages: Sequence[psycopg.errors.Diagnostic]) -> bool:
+    return any(one.severity_nonlocalized == "WARNING" for one in messages)
