@@ -31,7 +31,8 @@ local all,replication all trust
 
 _OUR_TABLES = b"""
 SELECT convert_to(oid::regclass::text, 'UTF8') FROM pg_class
-WHERE relnamespace = to_regnamespace('memoranda') AND relkind = 'r' AND relname <> 'migrated'
+WHERE relnamespace = to_regnamespace('memoranda') AND relkind IN ('r', 'p') AND NOT relispartition
+AND relname <> 'migrated'
 """
 
 # Nothing here survives a power cut, and nothing has to: machines are not killed in tests, processes are.

@@ -21,7 +21,7 @@ SHARED = PACKAGE.parent / "sql"
 TABLES = 25
 PARTITIONS = 8
 UNPARTITIONED = SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
-"""The schema as databases have it whose tables are older than partitions."""
+"""The schema as databases have it that are older than partitions, once they are migrated."""
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity

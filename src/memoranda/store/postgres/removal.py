@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -82,8 +82,7 @@ def rewrite(connection: Connection, tenant: str | None) -> bool:
             connection.execute(fill("rewrite", tables=", ".join(places)))
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return False
-    # A table that this role does not own is skipped with only a warning.
-    return not _warnings(messages)
+    return not _has_warnings(messages)
 
 
 def _vacuum(connection: Connection, place: str, erasing: int) -> str | None:
@@ -93,9 +92,9 @@ def _vacuum(connection: Connection, place: str, erasing: int) -> str | None:
             connection.execute(fill("reclaim", tables=place))
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return _IN_USE
-    if _warnings(messages):
+    if _has_warnings(messages):
         return _NOT_OURS
-    said = "\n".join(f"{one.message_primary}\n{one.message_detail or ''}" for one in messages)
+    said = "\n".join(one.text for one in messages)
     horizons = [int(number) for number in _HORIZON.findall(said)]
     if not horizons:
         return _UNREADABLE
@@ -112,16 +111,28 @@ def _places(connection: Connection, tenant: str, tables: Sequence[str]) -> list[
     return [f"memoranda.{table}{suffix if table in PARTITIONED else ''}" for table in tables]
 
 
+class _Message(NamedTuple):
+    """What the server said beside its answers."""
+
+    is_warning: bool
+    text: str
+
+
 @contextmanager
-def _messages(connection: Connection) -> Iterator[list[psycopg.errors.Diagnostic]]:
-    """Collect what the server says beside its answers."""
-    heard: list[psycopg.errors.Diagnostic] = []
-    connection.add_notice_handler(heard.append)
+def _messages(connection: Connection) -> Iterator[list[_Message]]:
+    """Collect messages. They are read at once, because the driver forgets them."""
+    heard: list[_Message] = []
+
+    def hear(one: psycopg.errors.Diagnostic) -> None:
+        heard.append(_Message(one.severity_nonlocalized == "WARNING", f"{one.message_primary}\n{one.message_detail}"))
+
+    connection.add_notice_handler(hear)
     try:
         yield heard
     finally:
-        connection.remove_notice_handler(heard.append)
+        connection.remove_notice_handler(hear)
 
 
-def _warnings(messages: Sequence[psycopg.errors.Diagnostic]) -> bool:
-    return any(one.severity_nonlocalized == "WARNING" for one in messages)
+def _has_warnings(messages: Sequence[_Message]) -> bool:
+    # A table that the role may not vacuum is skipped with only a warning.
+    return any(one.is_warning for one in messages)
