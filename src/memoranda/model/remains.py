@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 Trace = Literal["gone", "remains", "untested"]
-"""`remains`: it is there until something else is written over it. `untested`: it may be there, nobody looked."""
+"""`remains`: it is there until something else is written over it. `untested`: it may be there or not."""
 
 
 class Remains(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""An erasure on PostgreSQL makes nobody wait, and its receipt says what is left where; a scrub rewrites one tenant's."""
+"""Erasing on PostgreSQL makes no other tenant wait; the receipt says what is left; a scrub rewrites one tenant's."""
 
 from __future__ import annotations
 
@@ -154,7 +154,9 @@ def test_what_the_receipt_says_remains_is_gone_after_a_scrub(postgres: PostgresS
 
 def test_a_scrub_rewrites_the_partitions_of_its_tenant_and_waits_for_no_other(database: str, tenants: Tenants):
     def files() -> dict[str, int]:
-        asked = "SELECT relname, relfilenode FROM pg_class WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r'"
+        asked = (
+            "SELECT relname, relfilenode FROM pg_class WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r'"
+        )
         with psycopg.connect(database) as connection:
             return dict(connection.execute(asked).fetchall())
 
@@ -210,7 +212,7 @@ def test_nobody_waits_for_an_erasure_and_those_in_its_partition_wait_for_a_scrub
     with psycopg.connect(database) as reading, ThreadPoolExecutor(4) as threads:
         reading.execute(FILL.encode(), {"tenant": tenants.erased, "count": 4000})
         reading.commit()
-        # Somebody reads all the while: an erasure must not wait for that with others behind it, and a scrub does.
+        # A reader all the while: an erasure must not wait for it with others behind, and a scrub does.
         reading.execute("SELECT count(*) FROM memoranda.facts, memoranda.revisions LIMIT 1").fetchall()
 
         def erase() -> int:
@@ -248,7 +250,11 @@ def test_a_retried_vacuum_leaves_the_connection_as_it_was(database: str):
 
         def settings(rows: object) -> tuple[str, ...]:
             connection = rows.connection  # type: ignore[attr-defined]
-            return tuple(connection.execute(f"SHOW {name}").fetchone()[0] for name in ("lock_timeout", "client_min_messages"))
+            return tuple(
+                connection.execute(f"SHOW {name}").fetchone()[0] for name in ("lock_timeout", "client_min_messages")
+            )
 
         assert store.read(settings, snapshot=False) == ("0", "notice")  # type: ignore[arg-type]
-        assert list(store.read(lambda rows: list(rows.facts(FactQuery(Scope("a"), active_at=SystemClock().now()))))) == []
+        assert (
+            list(store.read(lambda rows: list(rows.facts(FactQuery(Scope("a"), active_at=SystemClock().now()))))) == []
+        )

@@ -46,7 +46,8 @@ SELECT column_name::text FROM information_schema.column_privileges
 WHERE table_schema = 'memoranda' AND table_name = %s AND privilege_type = 'UPDATE' AND column_name <> 'place' LIMIT 1
 """
 REMOVERS = """
-SELECT DISTINCT substring(proname FROM '^remove_(.*?)(?:_[0-9]+)?$') FROM pg_proc WHERE pronamespace = 'memoranda'::regnamespace AND proname LIKE 'remove%'
+SELECT DISTINCT substring(proname FROM '^remove_(.*?)(?:_[0-9]+)?$') FROM pg_proc
+WHERE pronamespace = 'memoranda'::regnamespace AND proname LIKE 'remove%'
 """
 FILES = """
 SELECT relname, relfilenode FROM pg_class

@@ -66,7 +66,9 @@ def test_the_migrations_in_order_give_the_schema(connection: Connection):
     assert SCHEMA.count(" PARTITION BY HASH (tenant);") == len(PARTITIONED)
     assert made_by(connection, UNPARTITIONED) == made_by(connection, *MIGRATIONS)
     # The comparison does see a difference.
-    assert made_by(connection, UNPARTITIONED) != made_by(connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)")
+    assert made_by(connection, UNPARTITIONED) != made_by(
+        connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)"
+    )
 
 
 def test_each_partition_is_as_its_table_would_be(connection: Connection):

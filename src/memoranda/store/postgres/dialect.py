@@ -39,14 +39,14 @@ def statements(partition: int | None) -> Mapping[str, bytes]:
     """Return every statement by name, for the tenants of a partition; with None, for tables that have none.
 
     A statement names the partition, because PostgreSQL would take longer to find it: a plan for all partitions locks
-    each of them, and one for the values at hand is made again for each call.
+    each of them, and a plan for given values is made again for each call.
     """
     if partition is None:
         return SQL
     return {name: _PLACE.sub(lambda found: _name_partition(found, partition), sql) for name, sql in SQL.items()}
 
 
-def fill(name: str, **texts: str) -> bytes:
+def fill(name: str, /, **texts: str) -> bytes:
     """Return a statement with the names of tables and indexes, which cannot be parameters: `<table>`."""
     sql = SQL[name]
     for place, text in texts.items():

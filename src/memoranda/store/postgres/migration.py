@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import psycopg
@@ -177,16 +178,21 @@ def _build_indexes(connection: Connection, step: str, manner: Manner) -> None:
         connection.execute(SQL["act_as_owner_for_long"])
         for name, table, body in _INDEX.findall(step):
             partitions = [one for (one,) in connection.execute(SQL["list_partitions"], (table,)).fetchall()]
-            if not partitions:
-                _build_index(connection, name, table, body)
-                continue
-            connection.execute(fill("add_partitioned_index", name=name, table=table, body=body))
-            for partition in partitions:
-                own = name + partition.removeprefix(table)
-                _build_index(connection, own, partition, body)
-                connection.execute(fill("attach_index", name=name, partition=own))
+            indexes = {name + place.removeprefix(table): place for place in partitions} or {name: table}
+            for index, place in indexes.items():
+                _build_index(connection, index, place, body)
+            if partitions:
+                join = fill("add_partitioned_index", name=name, table=table, body=body)
+                join += b"".join(fill("attach_index", name=name, partition=index) for index in indexes)
+                _try_again(partial(_run_at_once, connection, join, manner), manner)
     finally:
         connection.execute(SQL["unlock_schema"])
+
+
+def _run_at_once(connection: Connection, statements: bytes, manner: Manner) -> None:
+    with connection.transaction():
+        connection.execute(SQL["set_manner"], (LOCK_TIMEOUT, manner.synchronous_commit))
+        connection.execute(statements)
 
 
 def _build_index(connection: Connection, name: str, table: str, body: str) -> None:

@@ -34,7 +34,9 @@ _TABLES = MappingProxyType(
 _UNCOUNTED = ("links", "omissions")
 """Those that an erasure removes rows from without counting them."""
 
-_CONTENT = tuple(dict.fromkeys([*(table for tables in _TABLES.values() for table in tables), *_UNCOUNTED, "collections"]))
+_CONTENT = tuple(
+    dict.fromkeys([*(table for tables in _TABLES.values() for table in tables), *_UNCOUNTED, "collections"])
+)
 
 _HORIZON = re.compile(r"(?:removable cutoff|oldest xmin): (\d+)")
 _MISSED = "tuples missed"

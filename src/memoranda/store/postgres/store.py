@@ -89,7 +89,7 @@ class PostgresStore:
         return self._retry(lambda: self._lines(SQL["list_notices"]))
 
     def reclaim(self, tenant: str, kinds: Set[str]) -> Remains:
-        """Remove dead rows from the pages of the tables that lost rows; nobody waits for that."""
+        """Remove dead rows from the pages of the tables that lost rows; other transactions go on meanwhile."""
         self._refuse_nesting()
         return self._maintain(lambda rows: reclaim(rows.connection, tenant, kinds, self._settings.busy_timeout))
 
