@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -69,7 +69,7 @@ def dead_rows(url: str, tenant: str, table: str = "facts") -> int:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT pg_stat_force_next_flush()")
         asked = "SELECT pg_stat_get_dead_tuples(to_regclass(%s))"
-        (count,) = present(connection.execute(asked, (f"memoranda.{table}_{place_of(url, tenant)}",)).fetchone())
+        (count,) = present(connection.execute(asked, [f"memoranda.{table}_{place_of(url, tenant)}"]).fetchone())
         return count
 
 
@@ -193,7 +193,7 @@ def test_a_scrub_of_tables_without_partitions_rewrites_them_whole(postgres: Post
         postgres.execute("DROP DATABASE plain WITH (FORCE)")
 
 
-def rounds_until(url: str, tenant: str, done: Future[object]) -> Iterator[float]:
+def rounds_until(url: str, tenant: str, done: Future[Any]) -> Iterator[float]:
     """Write and read until something is done; yield how long each round took."""
     with memoranda.open(url, tenant=tenant, busy_timeout=60.0) as memory:
         bob = memory.scope(user="bob")
@@ -206,7 +206,7 @@ def rounds_until(url: str, tenant: str, done: Future[object]) -> Iterator[float]
 
 def test_nobody_waits_for_an_erasure_and_those_in_its_partition_wait_for_a_scrub(database: str, tenants: Tenants):
     """A wait is one round of a neighbour that takes as long as a hundred of its rounds take otherwise."""
-    alone: Future[object] = Future()
+    alone: Future[Any] = Future()
     usual = list(itertools.islice(rounds_until(database, tenants.neighbour, alone), 100))
     wait = sum(usual)
     with psycopg.connect(database) as reading, ThreadPoolExecutor(4) as threads:
@@ -219,7 +219,7 @@ def test_nobody_waits_for_an_erasure_and_those_in_its_partition_wait_for_a_scrub
             with memoranda.open(database, tenant=tenants.erased, busy_timeout=4 * wait) as memory:
                 return memory.erase(user="ada").removed["facts"]
 
-        def longest_during(work: Future[object], tenant: str) -> tuple[int, float]:
+        def longest_during(work: Future[Any], tenant: str) -> tuple[int, float]:
             rounds = list(rounds_until(database, tenant, work))
             return len(rounds), max(rounds)
 

@@ -278,7 +278,7 @@ class PostgresRows(EntryRows):
             found = self._query.execute(SQL["lock_tenant"], (tenant,)).fetchone()
             assert found is not None, "the row was added here or by another transaction"
         revision, epoch, rejected, length, head, programs = found
-        check_version(*programs, self._url)
+        check_version(programs, self._url)
         if self._locked is not None:
             self._locked.add(tenant)
         self._reserved.clear()  # others may have used higher ones for this tenant since

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from memoranda.store.sql.dialect import Dialect
@@ -43,7 +43,8 @@ def statements(partition: int | None) -> Mapping[str, bytes]:
     """
     if partition is None:
         return SQL
-    return {name: _PLACE.sub(lambda found: _name_partition(found, partition), sql) for name, sql in SQL.items()}
+    place = partial(_name_partition, partition)
+    return {name: _PLACE.sub(place, sql) for name, sql in SQL.items()}
 
 
 def fill(name: str, /, **texts: str) -> bytes:
@@ -54,7 +55,7 @@ def fill(name: str, /, **texts: str) -> bytes:
     return sql
 
 
-def _name_partition(found: re.Match[bytes], partition: int) -> bytes:
+def _name_partition(partition: int, found: re.Match[bytes]) -> bytes:
     remover, table, after = found[1] or b"", found[2], found[3] or b""
     named = b"memoranda.%s%s_%d" % (remover, table, partition)
     # Columns go by the name of their table: `facts.scope`.

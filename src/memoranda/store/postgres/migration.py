@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -99,8 +99,9 @@ def finish(connection: Connection, manner: Manner) -> bool:
     return True
 
 
-def check_version(oldest: int, newest: int, url: str) -> None:
+def check_version(programs: Sequence[int], url: str) -> None:
     """Raise an error if the database was migrated since it was opened, and this program may not write any more."""
+    oldest, newest = programs
     if not oldest <= VERSION <= newest:
         raise newer_schema(url, newest if VERSION > newest else oldest, VERSION)
 

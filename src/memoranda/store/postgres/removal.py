@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ class _Message(NamedTuple):
 
 
 @contextmanager
-def _messages(connection: Connection) -> Iterator[list[_Message]]:
+def _messages(connection: Connection) -> Generator[list[_Message]]:
     """Collect messages. They are read at once, because the driver forgets them."""
     heard: list[_Message] = []
 
