@@ -40,7 +40,6 @@ _CONTENT = tuple(
 
 _HORIZON = re.compile(r"(?:removable cutoff|oldest xmin): (\d+)")
 _MISSED = "tuples missed"
-_PAUSE = 0.05
 
 _NOT_OURS = (
     "the role may not vacuum the tables: autovacuum does it later, or the owner with memoranda sweep --scrub; "
@@ -59,14 +58,16 @@ def reclaim(connection: Connection, tenant: str, kinds: Set[str], patience: floa
     waiting = _places(connection, tenant, [*lost, *_UNCOUNTED]) if lost else []
     row = connection.execute(SQL["get_erasing"], (tenant,)).fetchone()
     deadline = time.monotonic() + patience
+    pause = 0.05
     reason: str | None = None
     while row is not None and waiting:
         reasons = {place: _vacuum(connection, place, row[0]) for place in waiting}
         waiting = [place for place, why in reasons.items() if why is not None]
         reason = next((why for why in reasons.values() if why is not None), None)
-        if reason != _IN_USE or time.monotonic() + _PAUSE > deadline:
+        if reason != _IN_USE or time.monotonic() + pause > deadline:
             break
-        time.sleep(_PAUSE)
+        time.sleep(pause)
+        pause *= 2  # each vacuum reads the pages that changed
     return Remains(
         dead_rows="gone" if reason is None else "untested" if reason == _UNREADABLE else "remains",
         index_entries="untested",
