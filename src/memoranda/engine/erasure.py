@@ -56,9 +56,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _reclaim(store: Store, effect: Erase, receipt: Receipt) -> Receipt:
-    kinds = {kind for kind, count in receipt.removed.items() if count}
     try:
-        remains = store.reclaim(effect.scope.tenant, kinds)
+        remains = store.reclaim(effect.scope.tenant)
     except StorageError as error:  # the erasure itself is committed
         remains = Remains(
             dead_rows="untested", index_entries="untested", free_space="untested", log="untested", reason=error.message

@@ -16,7 +16,7 @@ An entry is *live* until it is forgotten or replaced, which *ends* it; whether i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -519,10 +519,10 @@ class Store(Protocol):
         """Return what an operator should know that is neither damage nor a risk."""
         ...
 
-    def reclaim(self, tenant: str, kinds: Set[str]) -> Remains:
-        """Take what was erased last in a tenant out of the storage, as far as no other tenant waits for it.
+    def reclaim(self, tenant: str) -> Remains:
+        """Take what was erased in a tenant out of the storage, as far as no other tenant waits for it.
 
-        `kinds` is of what rows were removed, as `remove_below` names them. Return what is still where.
+        Return what is still where.
         """
         ...
 

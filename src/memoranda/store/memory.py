@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from datetime import datetime
 from operator import attrgetter
@@ -141,7 +141,7 @@ class MemoryStore:
         """Return nothing: dictionaries have no state to tell of."""
         return []
 
-    def reclaim(self, tenant: str, kinds: Set[str]) -> Remains:
+    def reclaim(self, tenant: str) -> Remains:
         """Return that removed rows are gone."""
         return Remains()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +17,7 @@ import memoranda
 from memoranda.model.clock import SystemClock
 from memoranda.model.scope import Scope
 from memoranda.store.base import FactQuery
-from memoranda.store.postgres import PostgresStore
+from memoranda.store.postgres import PostgresStore, removal
 from memoranda.store.postgres.dialect import PARTITIONED, SQL
 from memoranda.testing.conformance.base import present
 
@@ -106,6 +107,30 @@ def test_an_erasure_leaves_no_dead_rows_and_its_receipt_says_what_it_leaves(data
             "untested",
         )
         assert remains.reason is None
+
+
+def test_what_the_server_does_not_say_in_english_is_not_claimed(database: str, monkeypatch: pytest.MonkeyPatch):
+    with memoranda.open(database, tenant="a") as memory:
+        memory.scope(user="ada").set("bird", MARK)
+        monkeypatch.setattr(removal, "_HORIZON", re.compile(r"Grenze: (\d+)"))
+        remains = memory.erase(user="ada").remains
+        assert (remains.dead_rows, remains.reason) == (
+            "untested",
+            "the server does not say in English what it has removed",
+        )
+
+
+def test_an_erasure_takes_away_what_was_deleted_or_replaced_before(postgres: PostgresServer, database: str):
+    with memoranda.open(database, tenant="a") as memory:
+        ada = memory.scope(user="ada")
+        ada.set("bird", MARK)
+        ada.set("bird", "wren")
+        ada.delete("bird")
+        assert dead_rows(database, "a") >= 1
+        receipt = memory.erase(user="ada")
+        assert receipt.removed["facts"] == 0
+        assert receipt.remains.dead_rows == "gone"
+        assert dead_rows(database, "a") == 0
 
 
 def test_what_an_open_transaction_can_still_read_is_said_to_remain(database: str):
@@ -245,7 +270,7 @@ def test_nobody_waits_for_an_erasure_and_those_in_its_partition_wait_for_a_scrub
 
 def test_a_retried_vacuum_leaves_the_connection_as_it_was(database: str):
     with PostgresStore(database, busy_timeout=0.2) as store:
-        store.reclaim("a", {"facts"})
+        store.reclaim("a")
         store.scrub("a")
 
         def settings(rows: object) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ SELECT set_config('lock_timeout', :lock_timeout, true), set_config('synchronous_
 
 -- name: lock_tenant(tenant)
 -- Keep other writers of a tenant out until this transaction ends; return its state and which programs may write.
-SELECT revision, epoch, rejected, length, head, (SELECT ARRAY[version, coalesce(prepared, version)] FROM memoranda.migrated)
+SELECT
+  revision, epoch, rejected, length, head, (SELECT ARRAY[version, coalesce(prepared, version)] FROM memoranda.migrated)
 FROM memoranda.tenants
 WHERE tenant = :tenant
 FOR UPDATE;
@@ -63,7 +64,7 @@ ALTER INDEX memoranda.<name> ATTACH PARTITION memoranda.<partition>;
 VACUUM (FULL) <tables>;
 
 -- name: reclaim()
--- Remove dead rows from the pages of tables. Nobody waits for it; giving free pages back to the disk would stop readers.
+-- Remove dead rows from the pages of tables while others use them; giving pages back to the disk would stop readers.
 VACUUM (VERBOSE, TRUNCATE FALSE) <tables>;
 
 -- name: set_patience(lock_timeout)
@@ -72,9 +73,8 @@ SELECT set_config('lock_timeout', :lock_timeout, false), set_config('client_min_
 
 -- name: reset_patience()
 -- As it was.
-SELECT set_config('lock_timeout', reset_val, false) FROM pg_catalog.pg_settings WHERE name = 'lock_timeout'
-UNION ALL
-SELECT set_config('client_min_messages', reset_val, false) FROM pg_catalog.pg_settings WHERE name = 'client_min_messages';
+SELECT set_config(name, reset_val, false) FROM pg_catalog.pg_settings
+WHERE name IN ('lock_timeout', 'client_min_messages');
 
 -- name: get_erasing(tenant)
 -- The number of the transaction that erased last in a tenant.
@@ -89,7 +89,7 @@ SELECT
   (SELECT count(*) FROM pg_catalog.pg_class WHERE relnamespace = to_regnamespace('memoranda'));
 
 -- name: get_version()
--- The schemas of the oldest and the newest programs that may write. Before schema 5 there was one number.
+-- The schemas of the oldest and the newest programs that may write. Earlier there was one number.
 SELECT version, coalesce((to_jsonb(migrated) ->> 'prepared')::int, version) FROM memoranda.migrated;
 
 -- name: get_rights()
@@ -99,13 +99,12 @@ SELECT current_user::text, row_security_active('memoranda.facts'), ARRAY(SELECT 
 -- name: get_partition(tenant)
 -- The number of the partitions that have a tenant's rows, NULL where tables have none.
 SELECT CASE relkind WHEN 'p' THEN (
-    SELECT place FROM generate_series(0, (SELECT count(*)::int FROM pg_catalog.pg_inherits WHERE inhparent = facts.oid) - 1)
-      AS place
-    WHERE satisfies_hash_partition(
-        facts.oid, (SELECT count(*)::int FROM pg_catalog.pg_inherits WHERE inhparent = facts.oid), place, :tenant::text COLLATE "C"
-    )
+    SELECT place FROM generate_series(0, parts - 1) AS place
+    WHERE satisfies_hash_partition(oid, parts, place, :tenant::text COLLATE "C")
 ) END
-FROM pg_catalog.pg_class AS facts WHERE oid = to_regclass('memoranda.facts');
+FROM pg_catalog.pg_class
+CROSS JOIN LATERAL (SELECT count(*)::int AS parts FROM pg_catalog.pg_inherits WHERE inhparent = oid) AS counted
+WHERE oid = to_regclass('memoranda.facts');
 
 -- name: has_released_schema()
 -- Whether this is a database of 0.1.0, when the schema was called `recollect`.
@@ -159,8 +158,8 @@ WHERE datname = current_database() AND checksum_failures > 0;
 -- name: list_notices()
 -- A migration that is not finished, and tables that are not partitioned.
 SELECT format(
-    'programs of schema %s may still write: once none runs, finish the migration to schema %s with memoranda upgrade --finish',
-    version, prepared
+    'programs of schema %s may still write: once none runs, finish the migration to schema %s with %s',
+    version, prepared, 'memoranda upgrade --finish'
 )
 FROM memoranda.migrated WHERE prepared > version
 UNION ALL

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
@@ -16,27 +15,11 @@ from memoranda.store.postgres.dialect import PARTITIONED, SQL, fill
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_TABLES = MappingProxyType(
-    {
-        "facts": ("facts",),
-        "revisions": ("revisions",),
-        "entries": ("entries", "vectors", "shelves"),
-        "sessions": ("sessions",),
-        "approvals": ("approvals",),
-        "rejections": ("rejections",),
-        "idempotency_keys": ("replays",),
-        "ledger_texts": ("event_texts",),
-        "content_keys": ("content_keys",),
-    }
-)
-"""The tables that lost rows if rows of a kind were removed."""
-
-_UNCOUNTED = ("links", "omissions")
-"""Those that an erasure removes rows from without counting them."""
-
-_CONTENT = tuple(
-    dict.fromkeys([*(table for tables in _TABLES.values() for table in tables), *_UNCOUNTED, "collections"])
-)
+_CONTENT = (
+    "facts", "revisions", "entries", "vectors", "replays", "event_texts", "content_keys", "links",
+    "approvals", "sessions", "rejections", "omissions", "shelves", "collections",
+)  # fmt: skip
+"""The tables that rows are removed from, or written in place of others. Nothing of the rest can be removed."""
 
 _HORIZON = re.compile(r"(?:removable cutoff|oldest xmin): (\d+)")
 _MISSED = "tuples missed"
@@ -49,25 +32,20 @@ _IN_USE = "older transactions are still open, or others are vacuuming: autovacuu
 _UNREADABLE = "the server does not say in English what it has removed"
 
 
-def reclaim(connection: Connection, tenant: str, kinds: Set[str], patience: float) -> Remains:
-    """Remove dead rows of the last erasure in a tenant from the tables that lost them.
+def reclaim(connection: Connection, tenant: str, patience: float) -> Remains:
+    """Remove the dead rows of a tenant up to its last erasure, earlier deletions and old values included.
 
     Rows that a transaction may still read stay; that is tried again until the patience is over.
     """
-    lost = [table for kind, tables in _TABLES.items() if kind in kinds for table in tables]
-    waiting = _places(connection, tenant, [*lost, *_UNCOUNTED]) if lost else []
+    places = _places(connection, tenant)
     row = connection.execute(SQL["get_erasing"], (tenant,)).fetchone()
     deadline = time.monotonic() + patience
     pause = 0.05
-    reason: str | None = None
-    while row is not None and waiting:
-        reasons = {place: _vacuum(connection, place, row[0]) for place in waiting}
-        waiting = [place for place, why in reasons.items() if why is not None]
-        reason = next((why for why in reasons.values() if why is not None), None)
-        if reason != _IN_USE or time.monotonic() + pause > deadline:
-            break
+    reason = None if row is None else _vacuum(connection, places, row[0])
+    while row is not None and reason == _IN_USE and time.monotonic() + pause < deadline:
         time.sleep(pause)
         pause *= 2  # each vacuum reads the pages that changed
+        reason = _vacuum(connection, places, row[0])
     return Remains(
         dead_rows="gone" if reason is None else "untested" if reason == _UNREADABLE else "remains",
         index_entries="untested",
@@ -79,20 +57,20 @@ def reclaim(connection: Connection, tenant: str, kinds: Set[str], patience: floa
 
 def rewrite(connection: Connection, tenant: str | None) -> bool:
     """Rewrite the tables with content, of a tenant its partitions; return whether all of them were."""
-    places = [f"memoranda.{table}" for table in _CONTENT] if tenant is None else _places(connection, tenant, _CONTENT)
+    places = _places(connection, tenant)
     with _messages(connection) as messages:
         try:
-            connection.execute(fill("rewrite", tables=", ".join(places)))
+            connection.execute(fill("rewrite", tables=places))
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return False
     return not _has_warnings(messages)
 
 
-def _vacuum(connection: Connection, place: str, erasing: int) -> str | None:
-    """Vacuum a table; return why rows that a transaction removed may still be in its pages, None if they are not."""
+def _vacuum(connection: Connection, places: str, erasing: int) -> str | None:
+    """Vacuum tables; return why rows that a transaction removed may still be in their pages, None if they are not."""
     with _messages(connection) as messages:
         try:
-            connection.execute(fill("reclaim", tables=place))
+            connection.execute(fill("reclaim", tables=places))
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return _IN_USE
     if _has_warnings(messages):
@@ -107,11 +85,11 @@ def _vacuum(connection: Connection, place: str, erasing: int) -> str | None:
     return None
 
 
-def _places(connection: Connection, tenant: str, tables: Sequence[str]) -> list[str]:
-    """Return the names of tables, or of the partitions of a tenant."""
-    row = connection.execute(SQL["get_partition"], (tenant,)).fetchone()
+def _places(connection: Connection, tenant: str | None) -> str:
+    """Return the names of the tables with content; of a tenant, those of its partitions."""
+    row = None if tenant is None else connection.execute(SQL["get_partition"], (tenant,)).fetchone()
     suffix = "" if row is None or row[0] is None else f"_{row[0]}"
-    return [f"memoranda.{table}{suffix if table in PARTITIONED else ''}" for table in tables]
+    return ", ".join(f"memoranda.{table}{suffix if table in PARTITIONED else ''}" for table in _CONTENT)
 
 
 class _Message(NamedTuple):

@@ -1,8 +1,8 @@
 -- The current schema, for new databases. All of migrations/ applied in order give the same.
 -- Times are microseconds since 1970. A scope is its canonical text, '' being the tenant's shared one. Content is JSON
 -- in a BYTEA, byte for byte as it was written.
--- The tenant leads every key and every index. The tables that grow are partitioned by it: a scrub rewrites one partition.
--- COLLATE "C" is the order of code points, which is the order of texts in Python.
+-- The tenant leads every key and every index. The tables that grow are partitioned by it. COLLATE "C" is the order of
+-- code points, which is the order of texts in Python.
 -- COLLATE "POSIX" is the same order under another name, and the tenant of each secondary index has it: so an index is
 -- used by the statements that ask for that name, and by no other. Without statistics PostgreSQL considers all indexes
 -- equally good, and there are none during a first import.

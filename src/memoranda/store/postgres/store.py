@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
@@ -88,10 +88,10 @@ class PostgresStore:
         """Say whether a migration is not finished, and whether the tables are not partitioned."""
         return self._retry(lambda: self._lines(SQL["list_notices"]))
 
-    def reclaim(self, tenant: str, kinds: Set[str]) -> Remains:
-        """Remove dead rows from the pages of the tables that lost rows; other transactions go on meanwhile."""
+    def reclaim(self, tenant: str) -> Remains:
+        """Remove dead rows from the pages of a tenant's partitions; other transactions go on meanwhile."""
         self._refuse_nesting()
-        return self._maintain(lambda rows: reclaim(rows.connection, tenant, kinds, self._settings.busy_timeout))
+        return self._maintain(lambda rows: reclaim(rows.connection, tenant, self._settings.busy_timeout))
 
     def scrub(self, tenant: str | None = None) -> bool:
         """Rewrite the partitions of a tenant, or all; return False if others use them, or the role may not."""

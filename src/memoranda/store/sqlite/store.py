@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from glob import iglob
 from threading import RLock, get_ident
@@ -142,7 +142,7 @@ class SqliteStore:
         """Return nothing: a file is migrated as a whole, and has no partitions."""
         return []
 
-    def reclaim(self, tenant: str, kinds: Set[str]) -> Remains:
+    def reclaim(self, tenant: str) -> Remains:
         """Rewrite the file: writers of all tenants take turns in it anyway."""
         if self.scrub():
             return Remains()
