@@ -37,6 +37,13 @@ SELECT tenant, scope, key, 1, id, 'set', 0, 0, 'owner', 'python', 0, payload FRO
 """Facts of a tenant and their history, as many as are wanted."""
 
 
+def test_every_table_that_an_erasure_empties_is_vacuumed():
+    erasing = b" ".join(sql for name, sql in SQL.items() if name.startswith("erase_"))
+    emptied = {table.decode() for table in re.findall(rb"memoranda\.remove_(\w+)", erasing)}
+    assert {"facts", "entries", "omissions"} <= emptied <= set(removal.CONTENT)
+    assert set(PARTITIONED) - set(removal.CONTENT) == {"events"}  # from which nothing is ever removed
+
+
 def place_of(url: str, tenant: str) -> int | None:
     """Return the number of a tenant's partitions."""
     with psycopg.connect(url) as connection:
@@ -61,7 +68,7 @@ def tenants(database: str) -> Tenants:
         shared = next((names for names in by_place.values() if len(names) == 2), None)
         if shared and len(by_place) > 1:
             other = next(names[0] for names in by_place.values() if names is not shared)
-            return Tenants(*shared, other)
+            return Tenants(shared[0], shared[1], other)
     raise AssertionError
 
 

@@ -15,7 +15,7 @@ from memoranda.store.postgres.dialect import PARTITIONED, SQL, fill
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_CONTENT = (
+CONTENT = (
     "facts", "revisions", "entries", "vectors", "replays", "event_texts", "content_keys", "links",
     "approvals", "sessions", "rejections", "omissions", "shelves", "collections",
 )  # fmt: skip
@@ -89,7 +89,7 @@ def _places(connection: Connection, tenant: str | None) -> str:
     """Return the names of the tables with content; of a tenant, those of its partitions."""
     row = None if tenant is None else connection.execute(SQL["get_partition"], (tenant,)).fetchone()
     suffix = "" if row is None or row[0] is None else f"_{row[0]}"
-    return ", ".join(f"memoranda.{table}{suffix if table in PARTITIONED else ''}" for table in _CONTENT)
+    return ", ".join(f"memoranda.{table}{suffix if table in PARTITIONED else ''}" for table in CONTENT)
 
 
 class _Message(NamedTuple):
