@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from memoranda.store.sqlite import SqliteStore
+
 
 def test_erase_wants_a_subject_and_a_yes(cli):
     cli("facts", "set", "k", "v", "--user", "ada")
@@ -22,12 +24,31 @@ def test_erase_prints_the_receipt(cli):
     receipt = cli("erase", "--user", "ada", "--yes", "--json").json
     assert (receipt["tenant"], receipt["scope"], receipt["position"]) == ("default", "user:ada", 2)
     assert (receipt["removed"]["facts"], receipt["scrubbed"]) == (1, True)
+    remains = receipt["remains"]
+    assert (remains["rows"], remains["free_space"], remains["log"]) == ("gone", "gone", "gone")
+    assert remains["copies"] == "untested"
     cli("facts", "set", "k", "v", "--user", "ada", "--agent", "mail")
     text = cli("erase", "--scope", "user:ada/agent:mail", "-y").out
     assert "user:ada/agent:mail" in text
     assert "1 fact, 1 revision" in text
     assert cli("facts", "history", "k", "--user", "ada", "--agent", "mail").code == 1
     assert cli("doctor").code == 0
+
+
+def test_a_receipt_names_the_places_where_removed_text_may_be(cli, monkeypatch):
+    cli("facts", "set", "k", "v", "--user", "ada")
+    monkeypatch.setenv("MEMORANDA_BUSY_TIMEOUT", "0.1")
+    with SqliteStore("memory.db") as reading:
+        erased = reading.read(lambda rows: (rows.tenants(), cli("erase", "--user", "ada", "-y"))[1])
+    assert "scrubbed  no" in erased.out
+    assert "free space, the write-ahead log, copies" in erased.out + erased.err
+    assert "others are reading the file" in erased.out + erased.err
+
+
+def test_upgrading_a_file_leaves_nothing_to_finish(cli):
+    cli("facts", "set", "k", "v")
+    assert cli("upgrade").out == "The database has the schema of this version\n"
+    assert cli("upgrade", "--finish", "--json").json == {"finished": False}
 
 
 def test_sweep_counts_what_it_removed(cli):

@@ -216,6 +216,7 @@ class RemoteMemory:
             removed=done.removed,
             position=done.position,
             scrubbed=done.scrubbed,
+            remains=done.remains,
         )
 
     def export(self, path: Any, *, scope: Scope | None = None) -> int:

@@ -165,6 +165,7 @@ HARMLESS = {
     "Memory.through",
     "Memory.observed",
     "Memory.scrub",
+    "Memory.finish_migration",
     "Memory.inspect",
     "Memory.tenants",
     "Memory.may",
@@ -322,6 +323,7 @@ reject withdraw list_rejections
 set_guard read_guards
 read_lineage copy validate taint read_deletions read_rollbacks read_epoch
 probe_leaks read_omissions
+finish_migration
 """.split()
 
 BASES = {"CollectionEffect", "ReadEffect", "RunEffect", "TenantEffect", "WriteEffect"}

@@ -39,6 +39,8 @@ def test_an_erasure_removes_everything_of_a_user_and_of_nobody_else(served):
     receipt = admin.post("/api/v1/erase", json={"user": "gone"})
     assert receipt.status_code == 200
     assert (receipt.json()["scope"], receipt.json()["removed"]["facts"]) == ("user:gone", 1)
+    remains = receipt.json()["remains"]
+    assert (remains["rows"], remains["free_space"], remains["copies"]) == ("gone", "gone", "untested")
     assert gone.get(f"{FACTS}/name").status_code == 404
     assert gone.get(f"{FACTS}/name/history").status_code == 404
     assert stays.get(f"{FACTS}/name").status_code == 200

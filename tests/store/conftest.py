@@ -12,6 +12,7 @@ import pytest
 
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.store.base import Transaction
+from memoranda.store.postgres import migration
 
 AppendEvent = Callable[..., Event]
 
@@ -55,6 +56,16 @@ def postgres() -> Iterator[postgres_server.PostgresServer]:
     server = postgres_server.PostgresServer(programs)
     yield server
     server.remove()
+
+
+UNPARTITIONED = migration.SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
+"""The schema as databases have it that are older than partitions, once they are migrated."""
+
+
+@pytest.fixture
+def unpartitioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let new databases have the tables of older ones."""
+    monkeypatch.setattr(migration, "SCHEMA", UNPARTITIONED)
 
 
 @pytest.fixture

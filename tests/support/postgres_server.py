@@ -20,6 +20,7 @@ import psycopg
 from processes import run_process
 
 from memoranda.store.postgres import PostgresStore
+from memoranda.store.postgres.migration import MIGRATIONS
 
 PATIENCE = 60.0
 """Seconds after which a server counts as hung."""
@@ -33,7 +34,8 @@ local all,replication all trust
 
 _OUR_TABLES = b"""
 SELECT convert_to(oid::regclass::text, 'UTF8') FROM pg_class
-WHERE relnamespace = to_regnamespace('memoranda') AND relkind = 'r' AND relname <> 'migrated'
+WHERE relnamespace = to_regnamespace('memoranda') AND relkind IN ('r', 'p') AND NOT relispartition
+AND relname <> 'migrated'
 """
 
 # Nothing here survives a power cut, and nothing has to: machines are not killed in tests, processes are.
@@ -60,6 +62,16 @@ def programs() -> Path | None:
     return Path(found.submodule_search_locations[0]) / "pginstall18" / "bin"
 
 
+def make_released_schema(url: str) -> None:
+    """Make the empty tables of 0.1.0 in a database, which called its schema by another name."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA memoranda")
+        for script in MIGRATIONS[:3]:
+            connection.execute(script.encode())
+        connection.execute("INSERT INTO memoranda.migrated VALUES (3)")
+        connection.execute("ALTER SCHEMA memoranda RENAME TO recollect")
+
+
 class PostgresServer:
     """A server that listens on a socket in its own directory."""
 
@@ -73,21 +85,21 @@ class PostgresServer:
             entry = pwd.getpwnam(self._user)
             os.chown(self.folder, entry.pw_uid, entry.pw_gid)
             self._programs = self._reachable(programs)
-        self._data = self.folder / "data"
+        self.data = self.folder / "data"
         self._process: subprocess.Popen[str] | None = None
         self._closing = ExitStack()
-        self._emptying: psycopg.Connection[Any] | None = None
+        self._emptying: dict[str, psycopg.Connection[Any]] = {}
         if following is None:
             self._run(
                 "initdb", "--no-sync", "--no-instructions", "--auth=trust", "--encoding=UTF8", "--locale=C",
-                "--username=owner", f"--pgdata={self._data}",
+                "--username=owner", f"--pgdata={self.data}",
             )  # fmt: skip
         else:
             self._run(
                 "pg_basebackup", "--write-recovery-conf", "--no-sync", "--checkpoint=fast", "--username=owner",
-                f"--host={following.folder}", f"--pgdata={self._data}",
+                f"--host={following.folder}", f"--pgdata={self.data}",
             )  # fmt: skip
-        (self._data / "pg_hba.conf").write_text(ACCESS)
+        (self.data / "pg_hba.conf").write_text(ACCESS)
         self.start()
 
     def url(self, database: str = "postgres", *, user: str = "owner", password: str | None = None) -> str:
@@ -101,24 +113,25 @@ class PostgresServer:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    def empty(self) -> None:
-        """Empty the tables of the first database, or create them.
+    def empty(self, database: str = "postgres") -> None:
+        """Empty the tables of a database, or create them.
 
         Where tables are as small as in tests, deleting their rows takes a tenth of the time that TRUNCATE takes.
         """
-        if self._emptying is None or self._emptying.closed:
-            PostgresStore(self.url()).close()
-            self._emptying = psycopg.connect(self.url(), autocommit=True)
-        names = self._emptying.execute(_OUR_TABLES).fetchall()
-        self._emptying.execute(b"; ".join(b"DELETE FROM " + name for (name,) in names))
-        self._emptying.execute(b"ALTER SEQUENCE memoranda.numbers RESTART")
+        if database not in self._emptying or self._emptying[database].closed:
+            PostgresStore(self.url(database)).close()
+            self._emptying[database] = psycopg.connect(self.url(database), autocommit=True)
+        emptying = self._emptying[database]
+        names = emptying.execute(_OUR_TABLES).fetchall()
+        emptying.execute(b"; ".join(b"DELETE FROM " + name for (name,) in names))
+        emptying.execute(b"ALTER SEQUENCE memoranda.numbers RESTART")
 
     def start(self) -> None:
         """Start the server, and return when it accepts connections."""
         given = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
         self._process = self._closing.enter_context(
             run_process(
-                [self._programs / "postgres", "-D", self._data, "-k", self.folder, *given],
+                [self._programs / "postgres", "-D", self.data, "-k", self.folder, *given],
                 user=self._user,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -137,8 +150,8 @@ class PostgresServer:
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server; SIGINT disconnects all clients, SIGQUIT leaves it as a crash would."""
-        if self._emptying is not None:
-            self._emptying.close()
+        for emptying in self._emptying.values():
+            emptying.close()
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(PATIENCE)

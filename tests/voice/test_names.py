@@ -266,6 +266,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "--replace": "says in one word what others say by reading the block first",
         "--read-only": "what a model may do over MCP",
         "--scrub": "`memory.scrub()` in Python",
+        "--finish": "`memory.finish_migration()` in Python",
         "--url": "a server in place of a database, as `base_url` of the client",
         "BUNDLE": "a file",
         "POSITION|RUN": "the events at a position, or of a run",

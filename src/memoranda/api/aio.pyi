@@ -205,6 +205,8 @@ class AsyncMemory(AsyncHandle):
         """Remove what has expired; return counts by kind."""
     async def scrub(self) -> bool:
         """Rewrite storage so that removed content is gone from its bytes; return whether that could be done now."""
+    async def finish_migration(self) -> bool:
+        """Finish the migration of a PostgreSQL database once no older program uses it; return whether there was one."""
     async def inspect(self) -> list[Finding]:
         """Check for damage: the file, every chain, facts and entries, and their vectors and words."""
     async def tenants(self) -> list[str]:

@@ -33,7 +33,7 @@ from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.approvals import Decided, ListConflicts
 from memoranda.governance.gate import Caller, Gate
-from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
+from memoranda.governance.maintenance import Finding, FinishMigration, Inspect, ListTenants, Scrub
 from memoranda.governance.permissions import Membership, check_role_name, policies_of_role
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
 from memoranda.model.effect import Contested, Effect
@@ -604,12 +604,28 @@ class Memory:
     def scrub(self) -> bool:
         """Rewrite storage so that removed content is gone from its bytes; return whether that could be done now.
 
+        On SQLite that is the whole file. On PostgreSQL it is the partitions of this tenant, and others that have rows
+        in them wait meanwhile; where the tables are not partitioned, all tenants do.
+
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
         ...     memory.scrub()
         True
         """
         return self.perform(Scrub(scope=self._shared))
+
+    def finish_migration(self) -> bool:
+        """Finish the migration of a PostgreSQL database once no older program uses it; return whether there was one.
+
+        Opening a database prepares it for this version, and programs of the version before still work. This takes away
+        what only they need; their writes then raise `MigrationNeeded`.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     memory.finish_migration()
+        False
+        """
+        return self.perform(FinishMigration(scope=self._shared))
 
     def inspect(self) -> list[Finding]:
         """Check for damage: the file, every chain, facts and entries, and their vectors and words.

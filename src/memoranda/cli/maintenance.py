@@ -18,6 +18,7 @@ from memoranda.server.environment import resolve_all
 
 if TYPE_CHECKING:
     from memoranda.governance.maintenance import Finding
+    from memoranda.model.remains import Remains
 
 
 app = group()
@@ -49,10 +50,21 @@ def erase(desk: Desk, yes: Yes = False) -> None:
         ]
     )
     if not receipt.scrubbed:
-        desk.out.remark(
-            "Others use the database, so its free space may still hold removed text; "
-            "run `memoranda sweep --scrub` once they are done."
-        )
+        desk.out.remark(f"Removed text may still be in {_places(receipt.remains)}.")
+        if receipt.remains.reason:
+            desk.out.remark(f"Why: {receipt.remains.reason}.")
+        desk.out.remark("`memoranda sweep --scrub` rewrites the tables, and others wait for it.")
+
+
+def _places(remains: Remains) -> str:
+    named = {
+        "dead_rows": "dead rows",
+        "index_entries": "entries of indexes",
+        "free_space": "free space",
+        "log": "the write-ahead log",
+        "copies": "copies such as backups",
+    }
+    return ", ".join(text for name, text in named.items() if getattr(remains, name) != "gone")
 
 
 @command(app, "sweep", changes=True, example="memoranda sweep --scrub")
@@ -62,7 +74,8 @@ def sweep(
 ) -> None:
     """Delete expired memory.
 
-    Expired memory is invisible before that; a sweep frees its space and deletes its history.
+    Expired memory is invisible before that; a sweep frees its space and deletes its history. On PostgreSQL, `--scrub`
+    rewrites the partitions of the tenant.
     """
     with desk.out.working("Sweeping"):
         swept = desk.memory.sweep()
@@ -84,6 +97,23 @@ def sweep(
         {"tenant": desk.tenant, "removed": removed, "scrubbed": bool(scrubbed)},
         f"Removed: {formats.counts(removed) or 'nothing'}" + ("; the file is scrubbed" if scrubbed else ""),
     )
+
+
+@command(app, "upgrade", changes=True, example="memoranda upgrade --finish")
+def upgrade(
+    desk: Desk,
+    finish: Annotated[
+        bool, flag("Refuse programs of earlier versions from now on, and remove what only they need.", "--finish")
+    ] = False,
+) -> None:
+    """Upgrade the database to this version.
+
+    Opening a database does that, too. On PostgreSQL, programs of the version before may go on until it is finished.
+    """
+    desk.require_database()
+    finished = desk.memory.finish_migration() if finish else None
+    text = {None: "The database has the schema of this version", True: "Finished", False: "Nothing was left to finish"}
+    desk.out.result({"finished": bool(finished)}, text[finished])
 
 
 _LOW = 100_000_000

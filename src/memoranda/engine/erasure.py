@@ -24,6 +24,7 @@ from memoranda.model.effect import Approval, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import RUN_RECORD, SESSION_RECORD
+from memoranda.model.remains import Remains
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
@@ -40,8 +41,9 @@ class Erase(WriteEffect, frozen=True, kw_only=True, tag="erase"):
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What was removed, by kind, and the position of the ledger's event about it.
 
-    `scrubbed` is whether the removed text is gone from the bytes of the database too. It is False when other
-    connections kept the database from being rewritten: run `memoranda sweep --scrub` once they are closed.
+    `remains` says where in the database the removed content can still be read. `scrubbed` is whether no byte of its
+    tables has it; if not, `memoranda sweep --scrub` rewrites them. On SQLite an erasure does that itself, unless others
+    are reading the file. On PostgreSQL it does not, because others would have to wait.
     """
 
     id: str
@@ -50,13 +52,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     removed: dict[str, int]
     position: int = 0
     scrubbed: bool = False
+    remains: Remains = Remains()
 
 
-def _scrub(store: Store, effect: Erase, receipt: Receipt) -> Receipt:
+def _reclaim(store: Store, effect: Erase, receipt: Receipt) -> Receipt:
     try:
-        return msgspec.structs.replace(receipt, scrubbed=store.scrub())
-    except StorageError:
-        return receipt  # the erasure itself is committed; `scrubbed` says that the rewriting failed
+        remains = store.reclaim(effect.scope.tenant)
+    except StorageError as error:  # the erasure itself is committed
+        remains = Remains(
+            dead_rows="untested", index_entries="untested", free_space="untested", log="untested", reason=error.message
+        )
+    return msgspec.structs.replace(receipt, remains=remains, scrubbed=remains.scrubbed)
 
 
 def _ensure_trusted(rows: Reader, effect: Erase, call: Call) -> None:
@@ -64,7 +70,7 @@ def _ensure_trusted(rows: Reader, effect: Erase, call: Call) -> None:
     ensure_authority(effect, call, "to erase what others wrote")
 
 
-@verb(Erase, admit=_ensure_trusted, after_commit=_scrub)
+@verb(Erase, admit=_ensure_trusted, after_commit=_reclaim)
 def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
     """Remove everything at and below a scope and in the sessions it owns, and the key its content was hashed with.
 

@@ -40,7 +40,7 @@ _PORTION = 256
 
 
 class Scrub(ReadEffect, frozen=True, kw_only=True, tag="scrub"):
-    """Rewrite storage so that removed content is gone from its bytes."""
+    """Rewrite the storage of a tenant so that removed content is gone from its bytes."""
 
     capability: ClassVar[str] = "upkeep"
 
@@ -48,7 +48,19 @@ class Scrub(ReadEffect, frozen=True, kw_only=True, tag="scrub"):
 @verb(Scrub, reads_often=True, can_wait=False)
 def scrub(store: Store, effect: Scrub, call: Call) -> Outcome[bool]:
     """Rewrite storage; return whether that could be done now."""
-    return Outcome(store.scrub())
+    return Outcome(store.scrub(effect.scope.tenant))
+
+
+class FinishMigration(ReadEffect, frozen=True, kw_only=True, tag="finish_migration"):
+    """Finish a migration of the database, for all tenants."""
+
+    capability: ClassVar[str] = "upkeep"
+
+
+@verb(FinishMigration, reads_often=True, can_wait=False)
+def finish_migration(store: Store, effect: FinishMigration, call: Call) -> Outcome[bool]:
+    """Refuse older programs from now on; return whether any migration was unfinished."""
+    return Outcome(store.finish_migration())
 
 
 class ListTenants(ReadEffect, frozen=True, kw_only=True, tag="list_tenants"):
@@ -85,6 +97,7 @@ def inspect(store: Store, effect: Inspect, call: Call) -> Outcome[list[Finding]]
     if damage:
         return Outcome(findings)  # rows of a damaged file may be anything, and prove nothing
     findings += [Finding(what="rights in the database", ok=False, detail=line) for line in store.warnings()]
+    findings += [Finding(what="schema of the database", ok=True, detail=line) for line in store.notices()]
     for tenant in store.read(lambda rows: rows.tenants()) if call.tenant is None else [call.tenant]:
         findings += store.read(lambda rows, tenant=tenant: inspect_tenant(rows, tenant, call.now))
         findings += inspect_index(store.read, tenant, call.embedders)

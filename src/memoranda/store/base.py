@@ -31,6 +31,7 @@ from memoranda.model.guard import GuardRule
 from memoranda.model.omission import Omission
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
+from memoranda.model.remains import Remains
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
 
@@ -514,8 +515,26 @@ class Store(Protocol):
         """Return whether the storage has these bytes anywhere, free space included; None if that cannot be known."""
         ...
 
-    def scrub(self) -> bool:
-        """Rewrite the storage without removed content; say whether that was possible."""
+    def notices(self) -> Sequence[str]:
+        """Return what an operator should know that is neither damage nor a risk."""
+        ...
+
+    def reclaim(self, tenant: str) -> Remains:
+        """Take what was erased in a tenant out of the storage, as far as no other tenant waits for it.
+
+        Return what is still where.
+        """
+        ...
+
+    def scrub(self, tenant: str | None = None) -> bool:
+        """Rewrite the storage without removed content, at least that of a tenant; say whether that was possible."""
+        ...
+
+    def finish_migration(self) -> bool:
+        """Change what older programs could not have used, and refuse them from now on; say whether there was anything.
+
+        Opening a store does what programs of the schema before do not notice.
+        """
         ...
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from memoranda.model.names import collection_key, lies_under
 from memoranda.model.omission import Omission
 from memoranda.model.policy import Grant
 from memoranda.model.rejection import StoredRejection
+from memoranda.model.remains import Remains
 from memoranda.model.scope import Scope
 from memoranda.model.trust import TRUSTED, Origin
 from memoranda.model.value import decode, encode
@@ -136,9 +137,21 @@ class MemoryStore:
         """Return None: dictionaries have no bytes."""
         return None
 
-    def scrub(self) -> bool:
+    def notices(self) -> Sequence[str]:
+        """Return nothing: dictionaries have no state to tell of."""
+        return []
+
+    def reclaim(self, tenant: str) -> Remains:
+        """Return that removed rows are gone."""
+        return Remains()
+
+    def scrub(self, tenant: str | None = None) -> bool:
         """Return True: removed rows are gone."""
         return True
+
+    def finish_migration(self) -> bool:
+        """Return False: dictionaries are made anew by each program."""
+        return False
 
     def close(self) -> None:
         """Drop the tables."""

@@ -19,6 +19,7 @@ from memoranda.model.lineage import Tainted as Tainted
 from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
 from memoranda.model.policy import Role as StoredRole
+from memoranda.model.remains import Remains as Remains
 from memoranda.model.transfer import Imported as Imported
 from memoranda.model.trust import OriginKind
 from memoranda.wire.codec import plain
@@ -254,6 +255,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     removed: dict[str, int]
     position: int
     scrubbed: bool
+    """Whether no byte of the tables has the removed content."""
+    remains: Remains = Remains()
+    """Where the removed content can still be read by someone with access to the files of the database."""
 
 
 class Swept(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from memoranda.errors import Busy, ForeignDatabase, MigrationNeeded, StorageErro
 from memoranda.model.scope import Scope
 from memoranda.store.base import TenantState
 from memoranda.store.postgres import PostgresStore
-from memoranda.store.postgres.connection import VERSION
+from memoranda.store.postgres.migration import VERSION
 from memoranda.store.sql.errors import without_secrets
 
 Server = postgres_server.PostgresServer

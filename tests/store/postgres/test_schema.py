@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ import psycopg
 import pytest
 
 import memoranda.store.postgres
-from memoranda.store.postgres.connection import MIGRATIONS, SCHEMA
-from memoranda.store.postgres.dialect import SQL
+from memoranda.store.postgres.dialect import PARTITIONED, SQL, statements
+from memoranda.store.postgres.migration import MIGRATIONS, SCHEMA
 from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
 TABLES = 25
+PARTITIONS = 8
+UNPARTITIONED = SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
+"""The schema as databases have it that are older than partitions, once they are migrated."""
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity
@@ -26,12 +30,12 @@ FROM information_schema.columns WHERE table_schema = 'memoranda'
 INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'memoranda'"
 STORAGE = """
 SELECT relname, attname, attstorage, reloptions FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-WHERE relnamespace = 'memoranda'::regnamespace AND attnum > 0 AND relkind = 'r'
+WHERE relnamespace = 'memoranda'::regnamespace AND attnum > 0 AND relkind IN ('r', 'p')
 """
 SECURED = """
 SELECT relname, relrowsecurity, polname, polcmd, pg_get_expr(polqual, polrelid) FROM pg_class
 LEFT JOIN pg_policy ON polrelid = pg_class.oid
-WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r'
+WHERE relnamespace = 'memoranda'::regnamespace AND relkind IN ('r', 'p')
 """
 FUNCTIONS = """
 SELECT proname, prosecdef, proconfig, proacl, pg_get_function_arguments(oid), prosrc FROM pg_proc
@@ -59,9 +63,58 @@ def made_by(connection: Connection, *scripts: str) -> set[tuple[Any, ...]]:
 
 
 def test_the_migrations_in_order_give_the_schema(connection: Connection):
-    assert made_by(connection, SCHEMA) == made_by(connection, *MIGRATIONS)
+    assert SCHEMA.count(" PARTITION BY HASH (tenant);") == len(PARTITIONED)
+    assert made_by(connection, UNPARTITIONED) == made_by(connection, *MIGRATIONS)
     # The comparison does see a difference.
-    assert made_by(connection, SCHEMA) != made_by(connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)")
+    assert made_by(connection, UNPARTITIONED) != made_by(
+        connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)"
+    )
+
+
+def test_each_partition_is_as_its_table_would_be(connection: Connection):
+    """Those who use a partition need what the table has: its indexes, storage, policies, rights and functions."""
+
+    def named(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(re.sub(rf"\b((?:remove_)?(?:{'|'.join(PARTITIONED)}))(_[0-9])(?=_|\b)", r"\1", one) for one in row)
+
+    def bare(rows: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+        """Without the names of indexes, which PostgreSQL makes up for partitions."""
+        return {(row[0], re.sub(r"INDEX \w+", "INDEX", row[2])) if "INDEX" in str(row[2]) else row for row in rows}
+
+    partitioned = bare({named(row) for row in made_by(connection, SCHEMA)})
+    whole = bare(made_by(connection, UNPARTITIONED))
+    assert whole - partitioned == set()
+    # Each is there as often as it should be.
+    indexes = connection.execute("SELECT tablename FROM pg_indexes WHERE schemaname = 'memoranda'").fetchall()
+    counted = Counter(table for (table,) in indexes)
+    for table in PARTITIONED:
+        assert [counted[f"{table}_{place}"] for place in range(PARTITIONS)] == [counted[table]] * PARTITIONS
+
+
+def test_a_partition_is_the_one_that_the_server_keeps_a_tenant_in(connection: Connection):
+    seen: set[int] = set()
+    for number in range(64):
+        tenant = f"tenant {number} ü"
+        connection.execute(
+            "INSERT INTO memoranda.content_keys (tenant, scope, key) VALUES (%s, 'user:ada', 'k')", (tenant,)
+        )
+        asked = SQL["get_partition"].replace(b"$1", b"%s")
+        ((place,),) = connection.execute(asked, (tenant,)).fetchall()
+        found = connection.execute(
+            f"SELECT count(*) FROM memoranda.content_keys_{place} WHERE tenant = %s".encode(), (tenant,)
+        ).fetchone()
+        assert found == (1,)
+        seen.add(place)
+    assert seen == set(range(PARTITIONS))
+
+
+def test_the_statements_of_a_partition_name_it_and_no_table_that_has_partitions():
+    for name, sql in statements(3).items():
+        if name in ("list_tenants", "get_rights", "get_partition", "list_notices"):  # which are about all tenants
+            continue
+        for table in PARTITIONED:
+            assert re.findall(rb"memoranda\.(?:remove_)?%s\b" % table.encode(), sql) == [], name
+    assert statements(3)["get_fact"] != statements(4)["get_fact"] != statements(None)["get_fact"] == SQL["get_fact"]
 
 
 RIGHTS_TO_REJECTIONS = """
@@ -93,14 +146,15 @@ def test_migrations_are_numbered_without_gaps():
 
 def test_every_key_and_every_index_is_led_by_its_tenant(connection: Connection):
     indexes = connection.execute(INDEXES).fetchall()
-    assert len({table for table, _, _ in indexes}) == TABLES - 1  # all but the one row that says the version
+    whole = {table for table, _, _ in indexes if not table[-1].isdigit()}
+    assert len(whole) == TABLES - 1  # all but the one row that says the version
     assert [name for _, name, made in indexes if not re.search(r"\(tenant\b", made)] == []
 
 
 def test_no_table_shows_a_row_to_roles_that_were_not_given_its_tenant(connection: Connection):
     secured = {table: (on, policy) for table, on, policy, _, _ in connection.execute(SECURED).fetchall()}
     apart = {"roles": (True, "own_rows"), "migrated": (True, "for_everybody")}
-    assert len(secured) == TABLES
+    assert len(secured) == TABLES + PARTITIONS * len(PARTITIONED)
     assert {table: found for table, found in secured.items() if found != (True, "own_tenants")} == apart
 
 
@@ -152,10 +206,12 @@ def test_no_sql_hides_in_the_code():
 def test_rows_are_removed_where_they_are_and_by_the_owner_alone(connection: Connection):
     """However many rows a tenant has, removing one of them looks at that one."""
     functions = {row[0]: row for row in connection.execute(FUNCTIONS).fetchall() if row[0].startswith("remove_")}
-    assert len(functions) == TABLES - 6  # all but roles, migrated, tenants, events, erasures and epochs
-    assert {name[len("remove_") :] for name in functions} == set(
-        re.findall(r"memoranda\.remove_(\w+)", " ".join(sql.decode() for sql in SQL.values()))
-    )
+    plain = set(re.findall(r"memoranda\.remove_(\w+)", " ".join(sql.decode() for sql in SQL.values())))
+    assert len(plain) == TABLES - 6  # all but roles, migrated, tenants, events, erasures and epochs
+    parts = {f"{table}_{place}" for table in PARTITIONED for place in range(PARTITIONS)} - {
+        f"events_{place}" for place in range(PARTITIONS)
+    }
+    assert {name[len("remove_") :] for name in functions} == plain - set(PARTITIONED) | parts
     for name, as_owner, settings, acl, _, source in functions.values():
         assert (as_owner, settings) == (True, ["search_path=pg_catalog, pg_temp"]), name
         assert [given for given in acl if given.startswith("=")] == [], name  # nothing to PUBLIC
@@ -166,16 +222,17 @@ def test_rows_are_removed_where_they_are_and_by_the_owner_alone(connection: Conn
         assert "Tid Scan" in str(plan), name
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, UNPARTITIONED], ids=["partitioned", "unpartitioned"])
 @pytest.mark.parametrize("role", ["owner", "tenant_reader"])
-def test_no_query_has_to_read_a_whole_table(connection: Connection, role: str):
+def test_no_query_has_to_read_a_whole_table(connection: Connection, role: str, schema: str):
     """Where PostgreSQL may read a table from end to end only if nothing else would do, it never does."""
     plans = {}
     with connection.transaction(force_rollback=True):
         connection.execute("ALTER SCHEMA memoranda RENAME TO put_aside; CREATE SCHEMA memoranda")
-        connection.execute(SCHEMA.encode())  # tables without statistics
+        connection.execute(schema.encode())  # tables without statistics
         connection.execute("CREATE ROLE tenant_reader; SELECT memoranda.grant_rights('tenant_reader')")
         connection.execute(f"SET LOCAL ROLE {role}; SET LOCAL enable_seqscan = off".encode())
-        for name, sql in SQL.items():
+        for name, sql in statements(3 if schema is SCHEMA else None).items():
             if name in ("forget_version", "keep_version") and role != "owner":  # who alone migrates
                 continue
             if re.match(rb"(SELECT|INSERT|UPDATE|DELETE|WITH)\b", sql):

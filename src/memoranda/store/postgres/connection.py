@@ -1,4 +1,4 @@
-"""How the statements of `store/sql` run on a connection to PostgreSQL, and how its database is migrated.
+"""How the statements of `store/sql` run on a connection to PostgreSQL.
 
 Statements are sent in a pipeline: those that only write are not waited for one by one, so a transaction takes as many
 round trips as it has questions. An error of one of them is raised with the next answer, at the latest with that of the
@@ -10,24 +10,25 @@ tenant's row, and then sees everything that the previous owner of the lock has w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
 
-from memoranda.errors import ForeignDatabase, Unavailable
+from memoranda.errors import Unavailable
 from memoranda.model.event import Event
 from memoranda.model.text import quote
 from memoranda.store.base import TenantState
-from memoranda.store.postgres.deadline import LONGEST_COMMIT, LONGEST_REWRITE, Connection
-from memoranda.store.postgres.dialect import HERE, SQL
-from memoranda.store.sql.dialect import read_migrations
+from memoranda.store.postgres.deadline import LONGEST_COMMIT, Connection
+from memoranda.store.postgres.dialect import SQL, statements
+from memoranda.store.postgres.migration import check_version
 from memoranda.store.sql.entries import EntryRows
-from memoranda.store.sql.errors import newer_schema
 from memoranda.store.sql.rows import Row
 
 Proof = tuple[str, int, str]
 
+_MOST_TENANTS = 10_000
+"""Tenants whose partition is cached."""
 _MOST_NUMBERS = 256
 _COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "add_shelf"})
 """The statements that read the counts of shelves."""
@@ -74,6 +75,26 @@ class Rights:
         )
 
 
+class Partitions:
+    """The partition of each tenant, as the server computes it."""
+
+    def __init__(self) -> None:
+        """Know no tenant yet."""
+        self._statements: dict[str, Mapping[str, bytes]] = {}
+
+    def statements(self, connection: Connection, tenant: str) -> Mapping[str, bytes]:
+        """Return the statements for the partition of a tenant."""
+        known = self._statements.get(tenant)
+        if known is None:
+            found = connection.execute(SQL["get_partition"], (tenant,)).fetchone()
+            assert found is not None, "it returns one row"
+            (partition,) = found
+            if len(self._statements) >= _MOST_TENANTS:
+                self._statements.clear()
+            known = self._statements[tenant] = statements(partition)
+        return known
+
+
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -81,7 +102,7 @@ def _literal(text: str) -> str:
 class PostgresRows(EntryRows):
     """A transaction or a snapshot on one connection, used by one thread at a time."""
 
-    def __init__(self, connection: Connection, url: str, rights: Rights) -> None:
+    def __init__(self, connection: Connection, url: str, rights: Rights, partitions: Partitions) -> None:
         """Use a connection; lock no tenant until `begin_writing`."""
         super().__init__(url)
         self.connection = connection
@@ -92,6 +113,7 @@ class PostgresRows(EntryRows):
         """Whether a commit also returns how far the write-ahead log has come with it, for reads from standbys."""
         self.changes_rows = False
         """Whether the transaction changed more than the ledger."""
+        self._partitions = partitions
         self.proof: Proof | None = None
         """The event that was appended last: it is in the ledger exactly if the transaction was committed."""
         self._number: psycopg.Cursor[tuple[Any, ...]] | None = None
@@ -164,10 +186,10 @@ class PostgresRows(EntryRows):
         return bool(self._all("find_event", *proof))
 
     def _all(self, name: str, *values: Any) -> list[Row]:
-        self._enter(values)
+        sql = self._enter(values)
         if self._uncounted and name in _COUNTED:
             self._flush_counts()
-        return self._query.execute(SQL[name], values).fetchall()
+        return self._query.execute(sql[name], values).fetchall()
 
     def _row(self, name: str, *values: Any) -> Row | None:
         rows = self._all(name, *values)
@@ -178,18 +200,18 @@ class PostgresRows(EntryRows):
         return rows[0][0] if rows else None
 
     def _run(self, name: str, *values: Any) -> None:
-        self._enter(values)
+        sql = self._enter(values)
         self.changes_rows |= name not in _OF_EVENTS
-        self._command.execute(SQL[name], values)
+        self._command.execute(sql[name], values)
 
     def _run_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for values in rows:
             self._run(name, *values)
 
     def _count(self, name: str, *values: Any) -> int:
-        self._enter(values)
+        sql = self._enter(values)
         self.changes_rows = True
-        self._query.execute(SQL[name], values)
+        self._query.execute(sql[name], values)
         if self._pipeline is not None:
             self._pipeline.sync()
         if self._query.description is None:
@@ -224,13 +246,18 @@ class PostgresRows(EntryRows):
             self._run("fill_shelf", *shelf, *counted)
         self._uncounted.clear()
 
-    def _enter(self, values: Sequence[Any]) -> None:
-        """Check the right to see a statement's tenant, and take its lock if this writes and does not have it yet."""
-        if values:
-            tenant = values[0]
-            self.rights.check(self.connection, tenant)
-            if self._locked is not None and tenant not in self._locked:
-                self._lock(tenant)
+    def _enter(self, values: Sequence[Any]) -> Mapping[str, bytes]:
+        """Check the right to see a statement's tenant, and take its lock if this writes and does not have it yet.
+
+        Return the statements that name its partition.
+        """
+        if not values:
+            return SQL
+        tenant = values[0]
+        self.rights.check(self.connection, tenant)
+        if self._locked is not None and tenant not in self._locked:
+            self._lock(tenant)
+        return self._partitions.statements(self.connection, tenant)
 
     def _lock(self, tenant: str) -> None:
         found = self._query.execute(SQL["lock_tenant"], (tenant,)).fetchone()
@@ -238,88 +265,9 @@ class PostgresRows(EntryRows):
             self._command.execute(SQL["add_tenant"], (tenant,))
             found = self._query.execute(SQL["lock_tenant"], (tenant,)).fetchone()
             assert found is not None, "the row was added here or by another transaction"
-        revision, epoch, rejected, length, head, version = found
-        check_version(version, self._url)
+        revision, epoch, rejected, length, head, programs = found
+        check_version(programs, self._url)
         if self._locked is not None:
             self._locked.add(tenant)
         self._reserved.clear()  # others may have used higher ones for this tenant since
         self._tenants[tenant] = (TenantState(revision, epoch, rejected), length, head)
-
-
-SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
-"""The current schema, without its name."""
-
-MIGRATIONS = read_migrations(HERE)
-"""The steps from an empty database to the current schema; the table `migrated` counts those that were applied."""
-
-VERSION = len(MIGRATIONS)
-
-
-def migrate(connection: Connection, url: str, manner: tuple[str, str]) -> None:
-    """Bring a new or older database to the current schema; raise an error if it is foreign or newer.
-
-    `manner` is the values of PostgreSQL's `lock_timeout` and `synchronous_commit`.
-    """
-    if is_current(connection, url):
-        return
-    connection.limit = LONGEST_REWRITE
-    with connection.transaction():
-        connection.execute(SQL["set_manner"], manner)
-        connection.execute(SQL["lock_schema"])
-        if _row(connection, "has_released_schema")[0]:
-            connection.execute(SQL["rename_schema"])
-        # The previous owner of the lock may have done it.
-        found = _identify(connection, url)
-        if found == VERSION:
-            return
-        if found is None:
-            connection.execute(SQL["create_schema"])
-        elif found:
-            # New tables belong to the owner of the old ones, whatever role migrates.
-            connection.execute(SQL["act_as_owner"])
-        for step in MIGRATIONS[found:] if found else [SCHEMA]:
-            connection.execute(step.encode())
-        connection.execute(SQL["forget_version"])
-        connection.execute(SQL["keep_version"], (VERSION,))
-
-
-def is_current(connection: Connection, url: str) -> bool:
-    """Return whether a database has the current schema; raise an error if it is foreign or newer."""
-    return _identify(connection, url) == VERSION
-
-
-def check_version(found: int, url: str) -> None:
-    """Raise an error if a newer program has migrated the database since it was opened."""
-    if found != VERSION:
-        raise newer_schema(url, found, VERSION)
-
-
-def _identify(connection: Connection, url: str) -> int | None:
-    """Return the number of migrations that were applied: 0 for an empty schema, None without a schema."""
-    encoding, has_schema, has_version, tables = _row(connection, "get_surroundings")
-    if encoding != "UTF8":
-        raise Unavailable(
-            f"`{url}` has the encoding {encoding}",
-            hint="Give Memoranda a database of its own: createdb --encoding UTF8 NAME",
-            url=url,
-        )
-    if not has_schema:
-        return None
-    if not has_version:
-        if tables:
-            raise ForeignDatabase(
-                f"`{url}` has a schema `memoranda` of another program",
-                hint="Give Memoranda a database of its own",
-                url=url,
-            )
-        return 0
-    (found,) = _row(connection, "get_version")
-    if found > VERSION:
-        raise newer_schema(url, found, VERSION)
-    return found
-
-
-def _row(connection: Connection, name: str) -> tuple[Any, ...]:
-    row = connection.execute(SQL[name]).fetchone()
-    assert row is not None, "it returns one row"
-    return row

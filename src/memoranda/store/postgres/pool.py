@@ -24,7 +24,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from memoranda.errors import Busy, UsageError
 from memoranda.store.postgres import deadline
-from memoranda.store.postgres.connection import PostgresRows, Rights
+from memoranda.store.postgres.connection import Partitions, PostgresRows, Rights
 from memoranda.store.postgres.deadline import LONGEST_ANSWER, SILENCE, Connection, Server
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import NoPrimary, NoStandby, code_of, is_standby
@@ -45,8 +45,8 @@ _CONNECT_TIMEOUT = 2
 """Seconds to connect to one of several hosts, the fewest that PostgreSQL's library counts."""
 # Dead connections are noticed after half a minute without an answer and three probes.
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-_STATEMENTS = 256
-"""Statements that a connection keeps prepared."""
+_STATEMENTS = 512
+"""Statements that a connection keeps prepared: those in use, of each partition."""
 _PREPARED_AFTER = 2
 """How often a statement is executed on a connection before it is prepared."""
 _WRITABLE = frozenset({"read-write", "primary"})
@@ -140,6 +140,7 @@ class Pool:
         self._settings = settings
         self._standby = beside is not None
         self._rights = Rights(settings.url)
+        self._partitions = Partitions()
         self._idle: deque[PostgresRows] = deque()
         self._slots = Semaphore(settings.pool)
         self._lock = Lock()
@@ -202,7 +203,7 @@ class Pool:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        rows = PostgresRows(self._connect(), self._settings.url, self._rights)
+        rows = PostgresRows(self._connect(), self._settings.url, self._rights, self._partitions)
         rows.statement_timeout = self._statement_timeout
         rows.tells_position = self._settings.has_standbys
         return rows

@@ -1,12 +1,14 @@
--- The statements that only PostgreSQL needs, written as in `store/sql/queries.sql`.
+-- The statements that only PostgreSQL needs, written as in `store/sql/queries.sql`. What stands in <angle brackets> is
+-- the name of a table or an index, or all that follows it, which cannot be a parameter.
 
 -- name: set_manner(lock_timeout, synchronous_commit)
 -- For this transaction: how long it waits for locks, and whether it waits for the disk.
 SELECT set_config('lock_timeout', :lock_timeout, true), set_config('synchronous_commit', :synchronous_commit, true);
 
 -- name: lock_tenant(tenant)
--- Keep other writers of a tenant out until this transaction ends; return the tenant's state and the schema's version.
-SELECT revision, epoch, rejected, length, head, (SELECT version FROM memoranda.migrated)
+-- Keep other writers of a tenant out until this transaction ends; return its state and which programs may write.
+SELECT
+  revision, epoch, rejected, length, head, (SELECT ARRAY[version, coalesce(prepared, version)] FROM memoranda.migrated)
 FROM memoranda.tenants
 WHERE tenant = :tenant
 FOR UPDATE;
@@ -19,6 +21,65 @@ SELECT 1 FROM memoranda.events WHERE tenant = :tenant AND position = :position A
 -- Let one program at a time read the schema's version and migrate it. The number is `memorand` in ASCII.
 SELECT pg_advisory_xact_lock(x'6d656d6f72616e64'::bigint);
 
+-- name: lock_schema_for_long()
+-- The same for longer than a transaction: some statements run in none.
+SELECT pg_advisory_lock(x'6d656d6f72616e64'::bigint);
+
+-- name: unlock_schema()
+-- Let the next program read the schema's version; be the role that signed in.
+SELECT pg_advisory_unlock(x'6d656d6f72616e64'::bigint), set_config('role', 'none', false);
+
+-- name: lock_writers()
+-- Wait for those who write, and keep others from beginning until this transaction ends.
+LOCK TABLE memoranda.tenants IN EXCLUSIVE MODE;
+
+-- name: list_partitions(table)
+-- The partitions of a table, in order.
+SELECT relname::text FROM pg_catalog.pg_inherits JOIN pg_catalog.pg_class ON pg_class.oid = inhrelid
+WHERE inhparent = to_regclass('memoranda.' || :table::text)
+ORDER BY relname;
+
+-- name: get_index(name)
+-- Whether an index is valid; no row if there is none.
+SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass('memoranda.' || :name::text);
+
+-- name: build_index()
+-- Make an index while others write.
+CREATE INDEX CONCURRENTLY <name> ON memoranda.<table> <body>;
+
+-- name: drop_index()
+-- Remove an index while others write.
+DROP INDEX CONCURRENTLY memoranda.<name>;
+
+-- name: add_partitioned_index()
+-- Begin an index of a partitioned table. It becomes valid with that of the last partition.
+CREATE INDEX IF NOT EXISTS <name> ON ONLY memoranda.<table> <body>;
+
+-- name: attach_index()
+-- Add the index of one partition to that of the table.
+ALTER INDEX memoranda.<name> ATTACH PARTITION memoranda.<partition>;
+
+-- name: rewrite()
+-- Rewrite tables, so that removed content is gone from their files. Each is locked while it is written.
+VACUUM (FULL) <tables>;
+
+-- name: reclaim()
+-- Remove dead rows from the pages of tables while others use them; giving pages back to the disk would stop readers.
+VACUUM (VERBOSE, TRUNCATE FALSE) <tables>;
+
+-- name: set_patience(lock_timeout)
+-- For this connection, outside of transactions: how long it waits for locks, and which messages it is sent.
+SELECT set_config('lock_timeout', :lock_timeout, false), set_config('client_min_messages', 'warning', false);
+
+-- name: reset_patience()
+-- As it was.
+SELECT set_config(name, reset_val, false) FROM pg_catalog.pg_settings
+WHERE name IN ('lock_timeout', 'client_min_messages');
+
+-- name: get_erasing(tenant)
+-- The number of the transaction that erased last in a tenant.
+SELECT xmin::text::bigint FROM memoranda.erasures WHERE tenant = :tenant ORDER BY place DESC LIMIT 1;
+
 -- name: get_surroundings()
 -- The encoding of the database, whether our schema exists, whether it has a version, and how much it contains.
 SELECT
@@ -28,12 +89,22 @@ SELECT
   (SELECT count(*) FROM pg_catalog.pg_class WHERE relnamespace = to_regnamespace('memoranda'));
 
 -- name: get_version()
--- The number of migrations that were applied.
-SELECT version FROM memoranda.migrated;
+-- The schemas of the oldest and the newest programs that may write. Earlier there was one number.
+SELECT version, coalesce((to_jsonb(migrated) ->> 'prepared')::int, version) FROM memoranda.migrated;
 
 -- name: get_rights()
 -- The current role, whether rows are hidden from it, and the tenants that it may see nevertheless.
 SELECT current_user::text, row_security_active('memoranda.facts'), ARRAY(SELECT tenant FROM memoranda.roles);
+
+-- name: get_partition(tenant)
+-- The number of the partitions that have a tenant's rows, NULL where tables have none.
+SELECT CASE relkind WHEN 'p' THEN (
+    SELECT place FROM generate_series(0, parts - 1) AS place
+    WHERE satisfies_hash_partition(oid, parts, place, :tenant::text COLLATE "C")
+) END
+FROM pg_catalog.pg_class
+CROSS JOIN LATERAL (SELECT count(*)::int AS parts FROM pg_catalog.pg_inherits WHERE inhparent = oid) AS counted
+WHERE oid = to_regclass('memoranda.facts');
 
 -- name: has_released_schema()
 -- Whether this is a database of 0.1.0, when the schema was called `recollect`.
@@ -53,13 +124,22 @@ SELECT set_config('role', pg_get_userbyid(relowner), true)
 FROM pg_catalog.pg_class
 WHERE oid = to_regclass('memoranda.migrated');
 
+-- name: act_as_owner_for_long()
+-- Until `unlock_schema`: be the role that owns the tables.
+SELECT set_config('role', pg_get_userbyid(relowner), false)
+FROM pg_catalog.pg_class
+WHERE oid = to_regclass('memoranda.migrated');
+
 -- name: forget_version()
 -- Remove the version before another is written.
 DELETE FROM memoranda.migrated;
 
--- name: keep_version(version)
--- Record the number of migrations that were applied.
-INSERT INTO memoranda.migrated (version) VALUES (:version);
+-- name: keep_version(oldest, newest)
+-- Record which programs may write, in the columns that are there by now.
+INSERT INTO memoranda.migrated
+SELECT * FROM jsonb_populate_record(
+    NULL::memoranda.migrated, jsonb_build_object('version', :oldest::int, 'prepared', :newest::int)
+);
 
 -- name: get_mark()
 -- Which transactions have ended, and when the server started: while both stay the same, nothing was written.
@@ -122,6 +202,18 @@ UNION ALL
 SELECT checksum_failures || ' pages of the database had wrong checksums'
 FROM pg_catalog.pg_stat_database
 WHERE datname = current_database() AND checksum_failures > 0;
+
+-- name: list_notices()
+-- A migration that is not finished, and tables that are not partitioned.
+SELECT format(
+    'programs of schema %s may still write: once none runs, finish the migration to schema %s with %s',
+    version, prepared, 'memoranda upgrade --finish'
+)
+FROM memoranda.migrated WHERE prepared > version
+UNION ALL
+SELECT 'the tables are not partitioned, so a scrub rewrites those of all tenants: memoranda migrate copies everything'
+  ' into a new database, which has partitions'
+FROM pg_catalog.pg_class WHERE oid = to_regclass('memoranda.facts') AND relkind <> 'p';
 
 -- name: list_lock_rights()
 -- The roles that can lock our tables without owning them, and the statement that prevents it.

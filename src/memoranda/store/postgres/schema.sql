@@ -1,15 +1,17 @@
 -- The current schema, for new databases. All of migrations/ applied in order give the same.
 -- Times are microseconds since 1970. A scope is its canonical text, '' being the tenant's shared one. Content is JSON
 -- in a BYTEA, byte for byte as it was written.
--- The tenant leads every key and every index, so that tables can be partitioned or distributed by it. COLLATE "C" is
--- the order of code points, which is the order of texts in Python.
+-- The tenant leads every key and every index. The tables that grow are partitioned by it. COLLATE "C" is the order of
+-- code points, which is the order of texts in Python.
 -- COLLATE "POSIX" is the same order under another name, and the tenant of each secondary index has it: so an index is
 -- used by the statements that ask for that name, and by no other. Without statistics PostgreSQL considers all indexes
 -- equally good, and there are none during a first import.
 
--- How many migrations were applied: one row.
+-- One row: the schema of the oldest programs that may write, and that of the newest, the number of migrations that were
+-- taken. They differ until a migration is finished. NULL is the same number.
 CREATE TABLE memoranda.migrated (
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    prepared INTEGER
 );
 
 -- The current facts. `kind` is what kind of origin wrote, and `trust` how far it is trusted, from 0 to 3.
@@ -30,7 +32,7 @@ CREATE TABLE memoranda.facts (
     trust BIGINT NOT NULL DEFAULT 3,
     payload BYTEA NOT NULL,
     PRIMARY KEY (tenant, scope, key)
-);
+) PARTITION BY HASH (tenant);
 
 CREATE INDEX facts_by_key ON memoranda.facts (tenant COLLATE "POSIX", key, scope);
 
@@ -56,7 +58,7 @@ CREATE TABLE memoranda.revisions (
     forgotten BIGINT NOT NULL,
     payload BYTEA,
     PRIMARY KEY (tenant, scope, key, version)
-);
+) PARTITION BY HASH (tenant);
 
 -- Only what a sweep may still have to forget: it shrinks as values go.
 CREATE INDEX revisions_by_expiry ON memoranda.revisions (tenant COLLATE "POSIX", expires_at)
@@ -178,7 +180,7 @@ CREATE TABLE memoranda.replays (
     at BIGINT NOT NULL,
     results BYTEA NOT NULL,
     PRIMARY KEY (tenant, scope, key)
-);
+) PARTITION BY HASH (tenant);
 
 CREATE INDEX replays_by_age ON memoranda.replays (tenant COLLATE "POSIX", at);
 
@@ -209,7 +211,7 @@ CREATE TABLE memoranda.content_keys (
     scope TEXT COLLATE "C" NOT NULL,
     key BYTEA NOT NULL,
     PRIMARY KEY (tenant, scope)
-);
+) PARTITION BY HASH (tenant);
 
 -- The ledger. `body` is the canonical JSON that was hashed, byte for byte; `run` is the run that an event belongs to.
 CREATE TABLE memoranda.events (
@@ -219,7 +221,7 @@ CREATE TABLE memoranda.events (
     run TEXT COLLATE "C",
     body BYTEA NOT NULL,
     PRIMARY KEY (tenant, position)
-);
+) PARTITION BY HASH (tenant);
 
 CREATE INDEX events_by_run ON memoranda.events (tenant COLLATE "POSIX", run, position) WHERE run IS NOT NULL;
 
@@ -233,7 +235,7 @@ CREATE TABLE memoranda.event_texts (
     version BIGINT,
     text BYTEA NOT NULL,
     PRIMARY KEY (tenant, position)
-);
+) PARTITION BY HASH (tenant);
 
 CREATE INDEX event_texts_by_fact ON memoranda.event_texts (tenant COLLATE "POSIX", scope, key, version);
 
@@ -286,7 +288,7 @@ CREATE TABLE memoranda.entries (
     metadata BYTEA NOT NULL,
     payload BYTEA NOT NULL,
     PRIMARY KEY (tenant, sequence)
-);
+) PARTITION BY HASH (tenant);
 
 CREATE INDEX entries_by_shelf ON memoranda.entries (tenant COLLATE "POSIX", shelf, sequence);
 
@@ -321,7 +323,7 @@ CREATE TABLE memoranda.vectors (
     slot BIGINT NOT NULL,
     vector BYTEA NOT NULL,
     PRIMARY KEY (tenant, sequence, slot)
-);
+) PARTITION BY HASH (tenant);
 
 -- Numbers that look random: trying to compress them is time lost.
 ALTER TABLE memoranda.vectors ALTER COLUMN vector SET STORAGE EXTERNAL;
@@ -335,7 +337,7 @@ CREATE TABLE memoranda.links (
     parent_version BIGINT NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (tenant, child, version, parent, parent_version)
-);
+) PARTITION BY HASH (tenant);
 
 CREATE INDEX links_by_parent ON memoranda.links (tenant COLLATE "POSIX", parent);
 
@@ -380,6 +382,24 @@ CREATE POLICY own_rows ON memoranda.roles FOR SELECT USING (role = current_user)
 ALTER TABLE memoranda.migrated ENABLE ROW LEVEL SECURITY;
 CREATE POLICY for_everybody ON memoranda.migrated FOR SELECT USING (true);
 
+-- The partitions. Statements name the partition of their tenant, which `dialect.py` writes into them.
+DO $$
+DECLARE
+    held TEXT;
+BEGIN
+    FOR held IN
+        SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'p'
+    LOOP
+        FOR place IN 0 .. 7 LOOP
+            EXECUTE format(
+                'CREATE TABLE memoranda.%I PARTITION OF memoranda.%I FOR VALUES WITH (MODULUS 8, REMAINDER %s)',
+                format('%s_%s', held, place), held, place
+            );
+        END LOOP;
+    END LOOP;
+END
+$$;
+
 -- Every other table has a tenant. The array is made once for a statement, and an index can be asked for it.
 DO $$
 DECLARE
@@ -420,16 +440,16 @@ END
 $check$;
 REVOKE ALL ON FUNCTION memoranda.check_tenant FROM PUBLIC;
 
--- One function for each table that rows are removed from; the statement that calls it chooses them. Adding '' keeps the
--- index of the tenant out of the plan: rows are looked at where they are said to be.
+-- One function for each table, or partition, that rows are removed from; the statement that calls it chooses them.
+-- Adding '' keeps the index of the tenant out of the plan: rows are looked at where they are said to be.
 DO $$
 DECLARE
     held TEXT;
 BEGIN
     FOR held IN
-        SELECT table_name FROM information_schema.columns
-        WHERE table_schema = 'memoranda' AND column_name = 'tenant'
-          AND table_name NOT IN ('roles', 'tenants', 'events', 'erasures', 'epochs')
+        SELECT relname FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r' AND attname = 'tenant'
+          AND relname !~ '^(roles|tenants|events|erasures|epochs)(_[0-9]+)?$'
     LOOP
         EXECUTE format(
             $make$
@@ -478,7 +498,7 @@ BEGIN
     LOOP
         EXECUTE format('GRANT INSERT ON memoranda.%I TO %I', held.name, grantee);
         -- The ledger can be added to, and not changed.
-        IF held.name NOT IN ('events', 'erasures') THEN
+        IF held.name !~ '^(events|erasures)(_[0-9]+)?$' THEN
             EXECUTE format('GRANT UPDATE (%s) ON memoranda.%I TO %I', held.beside_key, held.name, grantee);
         END IF;
         IF held.remover IS NOT NULL THEN

@@ -15,8 +15,9 @@ from typing import TypeVar
 import psycopg
 
 from memoranda.errors import Busy, Unavailable
+from memoranda.model.remains import Remains
 from memoranda.store.base import Reader, Transaction
-from memoranda.store.postgres.connection import PostgresRows, Proof, is_current, migrate
+from memoranda.store.postgres.connection import PostgresRows, Proof
 from memoranda.store.postgres.deadline import LONGEST_REWRITE, Silent
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import (
@@ -28,7 +29,9 @@ from memoranda.store.postgres.errors import (
     is_worth_waiting_for,
     translate,
 )
+from memoranda.store.postgres.migration import Manner, finish, is_current, migrate
 from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, is_in_recovery, read_address
+from memoranda.store.postgres.removal import reclaim, rewrite
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")
@@ -192,17 +195,24 @@ class PostgresStore:
         """Return None: the files belong to the server."""
         return None
 
-    def scrub(self) -> bool:
-        """Rewrite the tables; return False if others are using them, or if the role does not own them."""
+    def notices(self) -> Sequence[str]:
+        """Say whether a migration is not finished, and whether the tables are not partitioned."""
+        return self._retry(lambda: self._lines(SQL["list_notices"]))
+
+    def reclaim(self, tenant: str) -> Remains:
+        """Remove dead rows from the pages of a tenant's partitions; other transactions go on meanwhile."""
         self._refuse_nesting()
-        self._check_process()
+        return self._maintain(lambda rows: reclaim(rows.connection, tenant, self._settings.busy_timeout))
 
-        def rewrite() -> bool:
-            with self._pool.rows() as rows:
-                rows.connection.limit = LONGEST_REWRITE
-                return _rewrite(rows, self._settings)
+    def scrub(self, tenant: str | None = None) -> bool:
+        """Rewrite the partitions of a tenant, or all; return False if others use them, or the role may not."""
+        self._refuse_nesting()
+        return self._maintain(lambda rows: rewrite(rows.connection, tenant))
 
-        return self._retry(rewrite, again=is_worth_waiting_for)
+    def finish_migration(self) -> bool:
+        """Run the steps of migrations that no older program may see."""
+        self._refuse_nesting()
+        return self._query(lambda rows: finish(rows.connection, self._migration_manner()))
 
     def close(self) -> None:
         """Close all connections; in a forked child, which has none, do nothing."""
@@ -228,7 +238,7 @@ class PostgresStore:
     def _prepare(self) -> None:
         try:
             with self._pool.rows() as rows:
-                migrate(rows.connection, self.url, self._manner)
+                migrate(rows.connection, self._migration_manner())
                 rows.rights.check(rows.connection)
         except NoPrimary:
             # A program that starts during a failover can read already, if there is nothing to migrate.
@@ -238,6 +248,24 @@ class PostgresStore:
                 if not is_current(rows.connection, self.url):
                     raise
                 rows.rights.check(rows.connection)
+
+    def _migration_manner(self) -> Manner:
+        return Manner(self.url, self._manner[1], self._settings.busy_timeout)
+
+    def _maintain(self, work: Callable[[PostgresRows], T]) -> T:
+        """Run statements that run in no transaction, waiting for locks as long as others do."""
+
+        def run() -> T:
+            with self._pool.rows() as rows:
+                rows.connection.limit = LONGEST_REWRITE
+                rows.connection.execute(SQL["set_patience"], (self._manner[0],))
+                try:
+                    return work(rows)
+                finally:
+                    with suppress(psycopg.Error):
+                        rows.connection.execute(SQL["reset_patience"])
+
+        return self._retry(run, again=is_worth_waiting_for)
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         with self._pool.rows() as rows:
@@ -481,20 +509,3 @@ def _undo(rows: PostgresRows) -> None:
     """Roll back an open transaction. If that fails, the connection is lost and the server rolls back itself."""
     with suppress(psycopg.Error):
         rows.connection.execute(b"ROLLBACK")
-
-
-def _rewrite(rows: PostgresRows, settings: Settings) -> bool:
-    connection = rows.connection
-    # A table that this role does not own is skipped with only a warning.
-    skipped: list[psycopg.errors.Diagnostic] = []
-    connection.add_notice_handler(skipped.append)
-    connection.execute(f"SET lock_timeout = {_lock_timeout(settings)}; SET client_min_messages = warning".encode())
-    try:
-        connection.execute(SQL["vacuum"])
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-        return False
-    finally:
-        connection.remove_notice_handler(skipped.append)
-        with suppress(psycopg.Error):
-            connection.execute(b"RESET lock_timeout; RESET client_min_messages")
-    return not skipped

@@ -576,9 +576,3 @@ SELECT count(*) FROM sqlite_schema;
 -- name: vacuum() [sqlite]
 -- Rewrite the whole file, so that removed content is gone from it.
 VACUUM;
-
--- name: vacuum() [postgres]
--- Rewrite every table with content, so that removed content is gone from it.
-VACUUM (FULL) memoranda.facts, memoranda.revisions, memoranda.approvals, memoranda.sessions, memoranda.replays,
-  memoranda.content_keys, memoranda.event_texts, memoranda.collections, memoranda.shelves, memoranda.entries,
-  memoranda.vectors;

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 import apsw
 
+from memoranda.model.remains import Remains
 from memoranda.store.base import Reader, Transaction
 from memoranda.store.sql.errors import use_after_close, use_after_fork
 from memoranda.store.sqlite.connection import (
@@ -137,8 +138,18 @@ class SqliteStore:
         except apsw.Error as error:
             raise translate(error, self.url) from error
 
-    def scrub(self) -> bool:
-        """Rewrite the file and empty its log; return False if others are using the database."""
+    def notices(self) -> Sequence[str]:
+        """Return nothing: a file is migrated as a whole, and has no partitions."""
+        return []
+
+    def reclaim(self, tenant: str) -> Remains:
+        """Rewrite the file: writers of all tenants take turns in it anyway."""
+        if self.scrub():
+            return Remains()
+        return Remains(free_space="remains", log="remains", reason="others are reading the file")
+
+    def scrub(self, tenant: str | None = None) -> bool:
+        """Rewrite the file, whatever tenant is named, and empty its log; return False if others are using it."""
         self._check_process()
         try:
             self._writer.run_alone(_rewrite)
@@ -147,6 +158,10 @@ class SqliteStore:
         except apsw.Error as error:
             raise translate(error, self.url) from error
         return True
+
+    def finish_migration(self) -> bool:
+        """Return False: opening an older file migrates it at once, and refuses older programs."""
+        return False
 
     def close(self) -> None:
         """Close all connections; in a forked child, which has none, do nothing."""
