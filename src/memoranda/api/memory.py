@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -897,6 +898,14 @@ def open_store(url: str, *, durability: Durability = "full", busy_timeout: float
             hint=f"Pass busy_timeout as a number from 0 to {_LONGEST_WAIT:,}",
             value=busy_timeout,
         )
+    kind, address = kind_of_store(url)
+    if kind == "sqlite":
+        return SqliteStore(address, durability=durability, busy_timeout=busy_timeout)
+    return _open_postgres(address, durability=durability, busy_timeout=busy_timeout)
+
+
+def kind_of_store(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
+    """Return which store an address is for, and the address as that store takes it."""
     scheme, colons, rest = url.partition("://")
     if not colons or scheme == "sqlite":
         path = rest.removeprefix("/") if colons else url
@@ -906,9 +915,9 @@ def open_store(url: str, *, durability: Durability = "full", busy_timeout: float
                 hint="Name one, such as memory.db, or write :memory:",
                 value=url,
             )
-        return SqliteStore(path, durability=durability, busy_timeout=busy_timeout)
+        return "sqlite", path
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(url, durability=durability, busy_timeout=busy_timeout)
+        return "postgres", url
     raise UsageError(
         f"{quote(scheme)} is not a store this version knows",
         hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
@@ -917,8 +926,15 @@ def open_store(url: str, *, durability: Durability = "full", busy_timeout: float
 
 
 def _open_postgres(url: str, *, durability: Durability, busy_timeout: float) -> Store:
-    try:
+    with postgres_package():
         from memoranda.store.postgres import PostgresStore
+    return PostgresStore(url, durability=durability, busy_timeout=busy_timeout)
+
+
+@contextmanager
+def postgres_package() -> Generator[None]:
+    """Say what to install if an import of the driver fails."""
+    try:
+        yield
     except ImportError as error:
         raise Unavailable("PostgreSQL needs the package `psycopg`", hint=Hint("install", "postgres")) from error
-    return PostgresStore(url, durability=durability, busy_timeout=busy_timeout)

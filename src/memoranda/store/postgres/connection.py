@@ -30,7 +30,13 @@ from memoranda.store.base import TenantState
 from memoranda.store.postgres.dialect import HERE, SQL
 from memoranda.store.sql.dialect import read_migrations
 from memoranda.store.sql.entries import EntryRows
-from memoranda.store.sql.errors import newer_schema, use_after_close, without_secrets
+from memoranda.store.sql.errors import (
+    UNFINISHED,
+    moved_by_another_version,
+    newer_schema,
+    use_after_close,
+    without_secrets,
+)
 from memoranda.store.sql.rows import Row
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -346,7 +352,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
 
     `manner` is the values of PostgreSQL's `lock_timeout` and `synchronous_commit`.
     """
-    if _identify(connection, url) == VERSION:
+    if schema_version(connection, url) == VERSION:
         return
     with connection.transaction():
         connection.execute(SQL["set_manner"], manner)
@@ -354,7 +360,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
         if _row(connection, "has_released_schema")[0]:
             connection.execute(SQL["rename_schema"])
         # The previous owner of the lock may have done it.
-        found = _identify(connection, url)
+        found = schema_version(connection, url)
         if found == VERSION:
             return
         if found is None:
@@ -374,7 +380,18 @@ def check_version(found: int, url: str) -> None:
         raise newer_schema(url, found, VERSION)
 
 
-def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
+def is_unfinished(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> bool:
+    """Return whether a database is the target of a move that has not ended and can be continued."""
+    _, _, has_version, _ = _row(connection, "get_surroundings")
+    found = _row(connection, "get_version")[0] if has_version else 0
+    if found <= UNFINISHED:
+        return False
+    if found != UNFINISHED + VERSION:
+        raise moved_by_another_version(url, found, VERSION)
+    return True
+
+
+def schema_version(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
     """Return the number of migrations that were applied: 0 for an empty schema, None without a schema."""
     encoding, has_schema, has_version, tables = _row(connection, "get_surroundings")
     if encoding != "UTF8":
