@@ -15,6 +15,7 @@ happened.
 from typing import TYPE_CHECKING, Any
 
 from memoranda.api.memory import Memory, open
+from memoranda.api.move import Moved, MovedTable, MoveProgress, migrate
 from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.errors import (
@@ -164,6 +165,9 @@ __all__ = [
     "ModelError",
     "ModelFailed",
     "ModelUnavailable",
+    "MoveProgress",
+    "Moved",
+    "MovedTable",
     "NotFound",
     "NotInstalled",
     "NotVerified",
@@ -214,6 +218,7 @@ __all__ = [
     "abl",
     "chat",
     "mashin",
+    "migrate",
     "open",
     "sleep",
     "testing",

@@ -21,7 +21,7 @@ from memoranda.store.sqlite.connection import IN_MEMORY
 _AGAIN = "then run the same move again: it goes on where it stopped"
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class MoveProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a move is."""
 
     stage: Literal["copying", "comparing", "verifying"]
@@ -67,7 +67,7 @@ def migrate(
     dry_run: bool = False,
     restart: bool = False,
     exclusive: bool = False,
-    progress: Callable[[Progress], object] | None = None,
+    progress: Callable[[MoveProgress], object] | None = None,
     busy_timeout: float = 5.0,
 ) -> Moved:
     """Move a whole memory from one database to another: every tenant, with history, ledger, grants and runs.
@@ -118,7 +118,7 @@ def migrate(
 class _Move:
     """A move, as far as it came."""
 
-    def __init__(self, source: Side, target: Target | None, tell: Callable[[Progress], object]) -> None:
+    def __init__(self, source: Side, target: Target | None, tell: Callable[[MoveProgress], object]) -> None:
         self._source = source
         self._target = target
         self._tell = tell
@@ -166,9 +166,9 @@ class _Move:
     def copy(self, target: Target) -> None:
         """Copy all tables, from where an earlier call stopped."""
         if self._ended:
+            self._copied = {table.name: Copied() for table in COPIED}
             for table, page in self._pages(self._source, "copying"):
-                state = self._copied.get(table.name, Copied())
-                self._copied[table.name] = Copied(state.sum.add(page.rows), page.after)
+                self._copied[table.name] = Copied(self._copied[table.name].sum.add(page.rows))
             return
         if self._begin is not None:
             with target.writing():
@@ -194,7 +194,7 @@ class _Move:
             for table, page in self._pages(target, "comparing"):
                 found[table.name] = found.get(table.name, Sum()).add(page.rows)
         for table in COPIED:
-            wanted, actual = self._copied.get(table.name, Copied()).sum, found.get(table.name, Sum())
+            wanted, actual = self._copied[table.name].sum, found.get(table.name, Sum())
             if actual != wanted:
                 what = f"{actual.rows:,} rows" if actual.rows != wanted.rows else "other rows"
                 raise Corrupt(
@@ -212,7 +212,7 @@ class _Move:
         with target.snapshot():
             target.rows.reset()
             for tenant in self._source.rows.tenants():
-                self._tell(Progress(stage="verifying", table=tenant, done=done, total=self._events))
+                self._tell(MoveProgress(stage="verifying", table=tenant, done=done, total=self._events))
                 found = verify(target.rows, tenant)
                 head = self._source.rows.head(tenant)
                 if not found.ok or head != target.rows.head(tenant):
@@ -227,7 +227,7 @@ class _Move:
                         position=found.position,
                     )
                 done += found.length
-        self._tell(Progress(stage="verifying", table="", done=done, total=self._events))
+        self._tell(MoveProgress(stage="verifying", table="", done=done, total=self._events))
 
     def finish(self, target: Target, *, exclusive: bool) -> None:
         """Open the target to programs, unless the source was written to and that is an error."""
@@ -280,11 +280,11 @@ class _Move:
         continues = stage == "copying" and not self._ended
         done = sum(state.sum.rows for state in self._copied.values()) if continues else 0
         for table in COPIED:
-            self._tell(Progress(stage=stage, table=table.name, done=done, total=total))
+            self._tell(MoveProgress(stage=stage, table=table.name, done=done, total=total))
             for page in side.pages(table, self._copied[table.name].after if continues else ()):
                 yield table, page
                 done += len(page.rows)
-                self._tell(Progress(stage=stage, table=table.name, done=done, total=total))
+                self._tell(MoveProgress(stage=stage, table=table.name, done=done, total=total))
 
 
 def _open_source(url: str, busy_timeout: float) -> Side:

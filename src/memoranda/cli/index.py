@@ -74,6 +74,7 @@ COMMANDS = {
     "sweep": Entry("maintenance", "Delete expired memory."),
     "export": Entry("transfer", "Export facts, entries and definitions to a file."),
     "import": Entry("transfer", "Import an export, all or nothing."),
+    "migrate": Entry("transfer", "Move all memory to another database, such as PostgreSQL."),
     "doctor": Entry("maintenance", "Check the database for problems."),
     "config": Entry("maintenance", "The current configuration."),
 }

@@ -61,7 +61,7 @@ def newer_schema(url: str, found: int, known: int) -> StorageError:
     if found > UNFINISHED:
         return Incomplete(
             f"`{url}` is the target of a move that has not ended",
-            hint=Hint("command", f"migrate SOURCE {url}"),
+            hint=(Hint("command", f"migrate SOURCE {url}"), "with --restart to begin again"),
             url=url,
         )
     return MigrationNeeded(
