@@ -56,7 +56,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     restarted: bool
     """Whether it had to begin again, because the source was written to since it began."""
     written_since: int
-    """Events of the source that were written after the snapshot: they, and what they are about, are not in the target."""
+    """Events that were written to the source after the snapshot: they, and what they did, are not in the target."""
     seconds: float
 
 
@@ -87,7 +87,7 @@ def migrate(
     ...     memory.scope(user="ada").value("language"), memory.ledger.verify().ok
     ('en', True)
     """
-    began = monotonic()
+    began, move = monotonic(), None
     with ExitStack() as closing:
         try:
             reading = _open_source(os.fspath(source), busy_timeout)
@@ -109,8 +109,8 @@ def migrate(
             if writing is not None and not dry_run:
                 move.finish(writing, exclusive=exclusive)
         except (Busy, Full, Unavailable) as error:
-            advice = error.hint
-            error.advice = f"{advice}; {_AGAIN}" if advice else _AGAIN
+            if move is not None and move.has_begun:
+                error.advice = f"{error.hint or 'See what stopped it'}; {_AGAIN}"
             raise
     return move.result(without_secrets(os.fspath(target)), monotonic() - began)
 
@@ -126,6 +126,8 @@ class _Move:
         self._copied: dict[str, Copied] = {}
         self._heads, self._events = "", 0
         self._tenants = 0
+        self.has_begun = False
+        """Whether the target is marked, so that the same move can be continued."""
         self._continued = self._restarted = self._ended = False
         self._begin: Callable[[Target], None] | None = None
         self._written_since = 0
@@ -173,6 +175,7 @@ class _Move:
         if self._begin is not None:
             with target.writing():
                 self._begin(target)
+        self.has_begun = True
         self._copied = target.copied()
         for table, page in self._pages(self._source, "copying"):
             self._copied[table.name] = target.write(table, page, self._copied[table.name])

@@ -142,8 +142,8 @@ def migrate(
         desk.out.remark("The source was written to since this move began, so it began again.")
     if moved.written_since:
         desk.out.remark(
-            f"{formats.count(moved.written_since, 'event')} of the source, written during the move, are not in the target: "
-            "stop what writes there, remove the target, and move again."
+            f"Not moved: {formats.count(moved.written_since, 'event')} that the source has since, and what they did. "
+            "Stop what writes there, remove the target, and move again."
         )
 
 

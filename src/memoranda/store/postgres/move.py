@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -92,8 +92,9 @@ class PostgresSide(Side):
         return {name: number for name, number in found.items() if number}
 
     def check_owner(self) -> None:
-        """Raise an error unless the role owns the tables: from others, rows may be hidden."""
-        if not self._row("owns_tables")[0]:
+        """Raise an error unless the role owns the tables, if there are any: from others, rows may be hidden."""
+        found = self._connection.execute(_statement("owns_tables")).fetchone()
+        if found and not found[0]:
             raise Unavailable(
                 f"`{self.url}`: this role does not own the tables, and a move needs every row of them",
                 hint="Sign in as the role that owns them",
@@ -209,8 +210,8 @@ class PostgresTarget(PostgresSide, Target):
                 if isinstance(value, str) and "\0" in value:
                     key = [row[columns.index(name)] for name in table.key]
                     raise InvalidValue(
-                        f"the column `{columns[index]}` of the row {name_row(table.key, key)} of `{table.name}` has a NUL "
-                        "character, which PostgreSQL cannot store in a text",
+                        f"`{columns[index]}` of the row {name_row(table.key, key)} of `{table.name}` has a NUL, "
+                        "a character that PostgreSQL cannot store",
                         hint="Change or forget that row in the source, then move again",
                         path=columns[index],
                         table=table.name,
@@ -234,12 +235,12 @@ def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
     settings = read_address(url, durability="full", busy_timeout=busy_timeout)
     side = PostgresSide(_connect(settings), settings.url)
     with closing_on_error(side), side.translating():
+        side.check_owner()
         found = schema_version(side._connection, settings.url)
         if not found:
             raise NotFound(
                 f"`{settings.url}` has no memory", hint="Name the database that is to be moved", url=settings.url
             )
-        side.check_owner()
         migrate(side._connection, settings.url, _MANNER)
     return side
 
@@ -249,6 +250,7 @@ def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarg
     settings = read_address(url, durability="full", busy_timeout=busy_timeout)
     target = PostgresTarget(_connect(settings), settings.url)
     with closing_on_error(target), target.translating():
+        target.check_owner()
         if not is_unfinished(target._connection, settings.url):
             found = schema_version(target._connection, settings.url)
             if found not in (None, 0, VERSION):
@@ -257,7 +259,6 @@ def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarg
                 target.close()
                 return None
             migrate(target._connection, settings.url, _MANNER)
-        target.check_owner()
     return target
 
 
