@@ -306,6 +306,17 @@ def test_rows_are_read_in_the_order_of_an_index(written: Path):
                 assert "TEMP B-TREE" not in plan, (table.name, plan)
 
 
+def test_rows_are_read_in_the_order_of_an_index_there(place: Place):
+    with closing(postgres_move.open_source(place("postgres"), busy_timeout=1.0)) as side, side.snapshot():
+        for table in move.COPIED:
+            key = ", ".join(table.key)
+            parts = {"columns": ", ".join(side.columns(table)), "key": key, "rows": side._rows_of(table)}
+            statement = postgres_move._fill("read_rows", **parts).decode()
+            query = statement.partition("(")[2].rpartition(") TO STDOUT")[0]
+            plan = str(side._connection.execute(f"EXPLAIN {query}".encode()).fetchall())
+            assert "Index" in plan and "Sort" not in plan, (table.name, plan)
+
+
 # interrupted
 
 KILLED = """
@@ -403,6 +414,15 @@ def test_a_move_begins_again_if_the_source_was_written_to(place: Place, kind: st
     again = migrate(there, here)
     assert (again.continued, again.restarted) == (True, True)
     everything_is_there(there, here)
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_move_from_a_server_is_stopped_in_the_middle(place: Place):
+    there, here = place("postgres"), place("sqlite", empty=True)
+    with pytest.raises(Stopped):
+        migrate(there, here, progress=stop_after(60))
+    assert migrate(there, here).continued
+    assert readable(here) == readable(there)
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -533,6 +553,17 @@ def test_a_target_that_was_only_opened_is_empty(place: Place, kind: str):
         execute(here, "DELETE FROM tenants")
     migrate(there, here)
     assert readable(here) == readable(there)
+
+
+def test_a_tenant_that_was_only_asked_for_is_not_moved(place: Place):
+    there, here = place("postgres"), place("sqlite", empty=True)
+    execute(there, "INSERT INTO tenants (tenant, revision, epoch, length, head) VALUES ('asked', 0, 0, 0, '')")
+    migrate(there, here)
+    assert execute(here, "SELECT tenant FROM tenants ORDER BY 1") == [
+        ("default",),
+        ("recollect.system",),
+        ("vineyard",),
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -147,9 +147,7 @@ class _Move:
             elif target.heads()[0] == self._heads:
                 self._ended = True  # and nobody could know: the call that ended it was interrupted
             else:
-                raise AlreadyExists(
-                    f"`{target.url}` has memory already", hint="Move to an empty database", url=target.url
-                )
+                target.check_empty()
             return
         found = target.record()
         self._continued = found is not None and not restart

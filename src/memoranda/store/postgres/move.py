@@ -153,6 +153,10 @@ class PostgresTarget(PostgresSide, Target):
         with self.translating():
             return is_unfinished(self._connection, self.url)
 
+    def lock(self) -> None:
+        """Keep other writers out until the transaction ends: each of them locks the row of a tenant."""
+        self._run("lock_tenants")
+
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
         self._run("create_move")
@@ -233,7 +237,7 @@ class PostgresTarget(PostgresSide, Target):
 def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
     """Return a database that has our tables, brought to the current schema, as one side of a move."""
     settings = read_address(url, durability="full", busy_timeout=busy_timeout)
-    side = PostgresSide(_connect(settings), settings.url)
+    side = PostgresSide(_connect(settings, busy_timeout), settings.url)
     with closing_on_error(side), side.translating():
         side.check_owner()
         found = schema_version(side._connection, settings.url)
@@ -248,7 +252,7 @@ def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
 def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarget | None:
     """Return a database as the target of a move; None if it has no tables, and they are not to be created."""
     settings = read_address(url, durability="full", busy_timeout=busy_timeout)
-    target = PostgresTarget(_connect(settings), settings.url)
+    target = PostgresTarget(_connect(settings, busy_timeout), settings.url)
     with closing_on_error(target), target.translating():
         target.check_owner()
         if not is_unfinished(target._connection, settings.url):
@@ -262,11 +266,11 @@ def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarg
     return target
 
 
-def _connect(settings: Settings) -> Connection:
+def _connect(settings: Settings, busy_timeout: float) -> Connection:
     try:
         connection = psycopg.connect(**settings.parameters, autocommit=True, cursor_factory=psycopg.RawCursor)
         connection.adapters.register_dumper(int, Int8BinaryDumper)
-        connection.execute(_statement("prepare_session"))
+        connection.execute(_statement("prepare_session"), (str(max(1, int(busy_timeout * 1000))),))
     except psycopg.Error as error:
         raise translate(error, settings.url) from error
     return connection

@@ -6,11 +6,15 @@
 SELECT (SELECT system_identifier FROM pg_control_system()), oid::bigint
 FROM pg_catalog.pg_database WHERE datname = current_database();
 
--- name: prepare_session()
--- A move may take hours.
+-- name: prepare_session(lock_timeout)
+-- A move may take hours. Rows that this role may not see are an error.
 SELECT
   set_config('statement_timeout', '0', false), set_config('idle_in_transaction_session_timeout', '0', false),
-  set_config('lock_timeout', '0', false), set_config('row_security', 'off', false);
+  set_config('lock_timeout', :lock_timeout, false), set_config('row_security', 'off', false);
+
+-- name: lock_tenants()
+-- Keep writers out until this transaction ends.
+LOCK TABLE memoranda.tenants IN EXCLUSIVE MODE;
 
 -- name: prefer_indexes()
 -- Read rows in the order of an index, instead of sorting a whole table first.

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import msgspec
 
-from memoranda.errors import Conflict, Corrupt, StorageError
+from memoranda.errors import AlreadyExists, Conflict, Corrupt, StorageError
 from memoranda.model.event import RUN_EVENTS, event_body
 from memoranda.store.sql.entries import EntryRows
 from memoranda.store.sql.rows import Row
@@ -263,6 +263,10 @@ class Target(Side):
         """Return whether a move to this database has not ended."""
 
     @abstractmethod
+    def lock(self) -> None:
+        """Keep other writers out until the transaction ends."""
+
+    @abstractmethod
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
 
@@ -304,6 +308,10 @@ class Target(Side):
 
     def begin(self, record: Record) -> None:
         """Mark an empty database as the target of a move, in a transaction."""
+        self.lock()
+        if self.is_unfinished():
+            raise self._conflict()
+        self.check_empty()
         self.mark()
         self._keep("", record, None)
         for table in COPIED:
@@ -335,11 +343,19 @@ class Target(Side):
     def _keep(self, name: str, state: Record | Copied, before: Record | Copied | None) -> None:
         known = None if before is None else msgspec.json.encode(before)
         if not self._put_state(name, msgspec.json.encode(state), known):
-            raise Conflict(
-                f"another process is moving memory to `{self.url}`",
-                hint="Wait until it ends, or stop it and run the move again",
-                url=self.url,
-            )
+            raise self._conflict()
+
+    def check_empty(self) -> None:
+        """Raise an error if there is any memory."""
+        if any(self.has_rows(table) for table in COPIED):
+            raise AlreadyExists(f"`{self.url}` has memory already", hint="Move to an empty database", url=self.url)
+
+    def _conflict(self) -> Conflict:
+        return Conflict(
+            f"another process is moving memory to `{self.url}`",
+            hint="Wait until it ends, or stop it and run the move again",
+            url=self.url,
+        )
 
     def cannot_write(self, table: Table, row: Row | None, error: StorageError) -> StorageError:
         """Return an error that names the table, and perhaps the row, that could not be written."""

@@ -152,6 +152,9 @@ class SqliteTarget(SqliteSide, Target):
         with self.translating():
             return is_unfinished(self._connection, self.url)
 
+    def lock(self) -> None:
+        """Do nothing: in SQLite a transaction that writes is the only one."""
+
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
         self._connection.execute(_TEXTS["create_move"])
@@ -254,6 +257,7 @@ def open_target(path: str, *, busy_timeout: float, creates: bool) -> SqliteTarge
                 target.close()
                 return None
             migrate(connection, path, patience=busy_timeout)
+        connection.pragma("cache_size", -64_000)  # the rows of some tables come in another order than that of their key
         # Until the end nobody relies on the file, and each page is written together with how far it was copied.
         connection.pragma("synchronous", "normal")
     return target
