@@ -345,7 +345,11 @@ KILLED = """
     migrate(source, target, progress=tell)
 """
 
-POINTS = [("copying", 1), ("copying", 2), ("copying", 30), ("copying", 70), ("comparing", 5), ("finishing", 0)]
+POINTS = [
+    *(("sqlite", "sqlite", *point) for point in (("copying", 1), ("copying", 2), ("copying", 30), ("comparing", 5))),
+    *(("sqlite", "postgres", *point) for point in (("copying", 2), ("copying", 70), ("finishing", 0))),
+    *(("postgres", "sqlite", *point) for point in (("copying", 30), ("finishing", 0))),
+]
 
 
 def kill(run_child: Callable[..., Any], source: str, target: str, stage: str, steps: int) -> None:
@@ -354,8 +358,7 @@ def kill(run_child: Callable[..., Any], source: str, target: str, stage: str, st
         child.finish()
 
 
-@pytest.mark.parametrize(("stage", "steps"), POINTS)
-@pytest.mark.parametrize(("source", "target"), [("sqlite", "sqlite"), ("sqlite", "postgres"), ("postgres", "sqlite")])
+@pytest.mark.parametrize(("source", "target", "stage", "steps"), POINTS)
 def test_a_killed_move_goes_on_where_it_was(
     place: Place, run_child: Callable[..., Any], source: str, target: str, stage: str, steps: int
 ):

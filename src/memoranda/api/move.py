@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from memoranda.api.memory import kind_of_store, postgres_package
-from memoranda.errors import AlreadyExists, Busy, Conflict, Corrupt, Full, Unavailable, UsageError
+from memoranda.errors import AlreadyExists, Busy, Conflict, Corrupt, Full, Hint, Unavailable, UsageError
 from memoranda.governance.ledger import verify
 from memoranda.model.text import quote
 from memoranda.store.sql.errors import without_secrets
@@ -145,7 +145,7 @@ class _Move:
             if not any(target.has_rows(table) for table in COPIED):
                 self._begin = lambda target: target.begin(record)
             elif target.heads()[0] == self._heads:
-                self._ended = True  # and nobody could know: the call that ended it was interrupted
+                self._ended = True  # the call that ended it was interrupted before it could return
             else:
                 target.check_empty()
             return
@@ -183,7 +183,7 @@ class _Move:
                 raise Corrupt(
                     f"`{self._source.url}`: `{table.name}` has {self._totals[table.name]:,} rows, and "
                     f"{state.sum.rows:,} of them can be read",
-                    hint="Run `memoranda doctor` on the source, and restore a backup",
+                    hint=(Hint("command", "doctor"), "restore a backup of the source"),
                     url=self._source.url,
                     table=table.name,
                 )
@@ -221,7 +221,10 @@ class _Move:
                         f"the ledger of {quote(tenant)} is broken at position {found.position}: {found.reason}"
                         if not found.ok
                         else f"the ledger of {quote(tenant)} ends elsewhere in `{target.url}`",
-                        hint="Run `memoranda ledger verify` on the source: a move copies a ledger as it is",
+                        hint=(
+                            Hint("command", "ledger verify"),
+                            "restore a backup of the source: a move copies a ledger as it is",
+                        ),
                         url=target.url,
                         table="events",
                         tenant=tenant,

@@ -50,7 +50,7 @@ class PostgresSide(Side):
 
     def identity(self) -> tuple[Any, ...]:
         """Return the cluster and the database."""
-        return self.kind, *self._row("get_identity")
+        return self.kind, *self._fetch("get_identity")
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
@@ -58,7 +58,7 @@ class PostgresSide(Side):
         with self.translating():
             self._connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                self._row("prefer_indexes")
+                self._fetch("prefer_indexes")
                 yield
             finally:
                 self.rows.reset()
@@ -80,15 +80,15 @@ class PostgresSide(Side):
 
     def count(self, table: Table) -> int:
         """Return the number of rows of a table."""
-        return self._row("count_rows", rows=self._rows_of(table))[0]
+        return self._fetch("count_rows", rows=self._rows_of(table))[0]
 
     def counters(self) -> dict[str, int]:
         """Return the highest number that was given out, of entries and by table."""
-        found = {"entries": self._row("get_number")[0]}
+        found = {"entries": self._fetch("get_number")[0]}
         with self.translating():
             placed = self._connection.execute(_statement("list_placed")).fetchall()
         for table, _, sequence in placed:
-            found[table] = self._row("get_last", sequence=sequence)[0]
+            found[table] = self._fetch("get_last", sequence=sequence)[0]
         return {name: number for name, number in found.items() if number}
 
     def check_owner(self) -> None:
@@ -131,7 +131,7 @@ class PostgresSide(Side):
     def _rows_of(self, table: Table) -> str:
         return _TEXTS.get(f"rows_of_{table.name}", f"memoranda.{table.name}")
 
-    def _row(self, name: str, *values: Any, **parts: str) -> Row:
+    def _fetch(self, name: str, *values: Any, **parts: str) -> Row:
         with self.translating():
             found = self._connection.execute(_fill(name, **parts), values).fetchone()
         assert found is not None, "it returns one row"
@@ -145,7 +145,7 @@ class PostgresTarget(PostgresSide, Target):
     def writing(self) -> Generator[None]:
         """Write one transaction until the context ends."""
         with self.translating(), self._connection.transaction():
-            self._row("write_without_waiting")
+            self._fetch("write_without_waiting")
             yield
 
     def is_unfinished(self) -> bool:
@@ -155,42 +155,42 @@ class PostgresTarget(PostgresSide, Target):
 
     def lock(self) -> None:
         """Keep other writers out until the transaction ends: each of them locks the row of a tenant."""
-        self._run("lock_tenants")
+        self._execute("lock_tenants")
 
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
-        self._run("create_move")
-        self._run("mark_version", UNFINISHED + VERSION)
+        self._execute("create_move")
+        self._execute("mark_version", UNFINISHED + VERSION)
         for found in _INDEX.finditer(SCHEMA):
-            self._run("drop_index", index=found[1])
-        self._run("empty_table", table="tenants")  # of rows that say nothing
+            self._execute("drop_index", index=found[1])
+        self._execute("empty_table", table="tenants")  # of rows that say nothing
 
     def finish(self, counters: dict[str, int]) -> None:
         """Make the indexes, drop the table `move`, and let programs open the database."""
         for found in _INDEX.finditer(SCHEMA):
-            if not self._row("has_relation", found[1])[0]:
+            if not self._fetch("has_relation", found[1])[0]:
                 with self.translating():
                     self._connection.execute(found[0].encode())
         with self.translating():
             placed = self._connection.execute(_statement("list_placed")).fetchall()
         with self.translating(), self._connection.transaction():
             if "entries" in counters:
-                self._run("keep_number", counters["entries"])
+                self._execute("keep_number", counters["entries"])
             for table, column, sequence in placed:
                 given = str(counters.get(table, 0))
-                self._run("keep_last", table=table, column=column, sequence=sequence, given=given)
-            self._run("drop_move")
-            self._run("mark_version", VERSION)
+                self._execute("keep_last", table=table, column=column, sequence=sequence, given=given)
+            self._execute("drop_move")
+            self._execute("mark_version", VERSION)
         with self.translating():
-            self._run("analyze")
+            self._execute("analyze")
 
     def empty(self, table: Table) -> None:
         """Remove the rows of a table."""
-        self._run("empty_table", table=table.name)
+        self._execute("empty_table", table=table.name)
 
     def has_rows(self, table: Table) -> bool:
         """Return whether a table has any rows."""
-        return self._row("has_rows", rows=self._rows_of(table))[0]
+        return self._fetch("has_rows", rows=self._rows_of(table))[0]
 
     def _insert(self, table: Table, rows: list[Row]) -> None:
         columns = self.columns(table)
@@ -227,10 +227,10 @@ class PostgresTarget(PostgresSide, Target):
 
     def _put_state(self, name: str, state: bytes, before: bytes | None) -> bool:
         if before is None:
-            return self._run("add_state", name, state) == 1
-        return self._run("replace_state", name, state, before) == 1
+            return self._execute("add_state", name, state) == 1
+        return self._execute("replace_state", name, state, before) == 1
 
-    def _run(self, name: str, *values: Any, **parts: str) -> int:
+    def _execute(self, name: str, *values: Any, **parts: str) -> int:
         return self._connection.execute(_fill(name, **parts), values).rowcount
 
 

@@ -258,7 +258,7 @@ def open_target(path: str, *, busy_timeout: float, creates: bool) -> SqliteTarge
                 return None
             migrate(connection, path, patience=busy_timeout)
         connection.pragma("cache_size", -64_000)  # the rows of some tables come in another order than that of their key
-        # Until the end nobody relies on the file, and each page is written together with how far it was copied.
+        # No program relies on the file yet, and each page is written together with how far it was copied.
         connection.pragma("synchronous", "normal")
     return target
 
