@@ -302,7 +302,7 @@ def test_rows_are_read_in_the_order_of_an_index(written: Path):
             for name in ("read_rows", "read_rows_after"):
                 statement = sqlite_move._fill(name, **parts, rows=rows)
                 values = ("",) * len(key) if name == "read_rows_after" else ()
-                plan = str(side._connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall())
+                plan = str(side.connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall())
                 assert "TEMP B-TREE" not in plan, (table.name, plan)
 
 
@@ -313,7 +313,7 @@ def test_rows_are_read_in_the_order_of_an_index_there(place: Place):
             parts = {"columns": ", ".join(side.columns(table)), "key": key, "rows": side._rows_of(table)}
             statement = postgres_move._fill("read_rows", **parts).decode()
             query = statement.partition("(")[2].rpartition(") TO STDOUT")[0]
-            plan = str(side._connection.execute(f"EXPLAIN {query}".encode()).fetchall())
+            plan = str(side.connection.execute(f"EXPLAIN {query}".encode()).fetchall())
             assert "Index" in plan and "Sort" not in plan, (table.name, plan)
 
 
@@ -486,7 +486,7 @@ def test_a_full_disk_interrupts_a_move(place: Place, monkeypatch: pytest.MonkeyP
     def on_a_small_disk(path: str, **options: Any) -> Any:
         target = opened(path, **options)
         assert target is not None
-        target._connection.pragma("max_page_count", target._connection.pragma("page_count") + 4)
+        target.connection.pragma("max_page_count", target.connection.pragma("page_count") + 4)
         return target
 
     monkeypatch.setattr(sqlite_move, "open_target", on_a_small_disk)
@@ -522,7 +522,7 @@ def test_what_is_written_meanwhile_is_counted_or_an_error(place: Place, kind: st
     assert moved.written_since == 2
     assert readable(here) == before != readable(there)
     left, here = iter(range(30)), place("sqlite", empty=True)
-    with pytest.raises(memoranda.Conflict, match="was written to during the move: 2 events"):
+    with pytest.raises(memoranda.Conflict, match=r"was written to during the move \(events: 2\)"):
         migrate(there, here, progress=write, exclusive=True)
     with pytest.raises(memoranda.Incomplete):
         memoranda.open(here)
@@ -539,7 +539,8 @@ def test_a_target_with_memory_is_refused(place: Place, kind: str):
     with memoranda.open(here, embedder=EMBEDDER) as memory:
         memory.scope(user="ida").set("tea", "green")
     before = readable(here)
-    for options in ({}, {"restart": True}, {"dry_run": True}):
+    choices: tuple[dict[str, Any], ...] = ({}, {"restart": True}, {"dry_run": True})
+    for options in choices:
         with pytest.raises(memoranda.AlreadyExists, match=r"has memory already\. Move to an empty database"):
             migrate(there, here, **options)
     assert readable(here) == before

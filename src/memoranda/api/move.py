@@ -240,7 +240,7 @@ class _Move:
         self._written_since = events - self._events
         if exclusive and heads != self._heads:
             raise Conflict(
-                f"`{self._source.url}` was written to during the move: {self._written_since:,} events",
+                f"`{self._source.url}` was written to during the move (events: {self._written_since:,})",
                 hint="Stop the programs that use it, then run the same move again",
                 url=self._source.url,
                 expected=self._events,

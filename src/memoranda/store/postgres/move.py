@@ -45,7 +45,7 @@ class PostgresSide(Side):
     def __init__(self, connection: Connection, url: str) -> None:
         """Use a connection that no other program has."""
         super().__init__(url, PostgresRows(connection, url, Rights(url)))
-        self._connection = connection
+        self.connection = connection
         self._types: dict[str, dict[str, str]] = {}
 
     def identity(self) -> tuple[Any, ...]:
@@ -56,14 +56,14 @@ class PostgresSide(Side):
     def snapshot(self) -> Generator[None]:
         """Read one snapshot until the context ends."""
         with self.translating():
-            self._connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self.connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
                 self._fetch("prefer_indexes")
                 yield
             finally:
                 self.rows.reset()
                 with suppress(psycopg.Error):
-                    self._connection.execute(b"ROLLBACK")
+                    self.connection.execute(b"ROLLBACK")
 
     @contextmanager
     def translating(self) -> Generator[None]:
@@ -76,7 +76,7 @@ class PostgresSide(Side):
     def close(self) -> None:
         """Close the connection."""
         with suppress(psycopg.Error):
-            self._connection.close()
+            self.connection.close()
 
     def count(self, table: Table) -> int:
         """Return the number of rows of a table."""
@@ -86,14 +86,14 @@ class PostgresSide(Side):
         """Return the highest number that was given out, of entries and by table."""
         found = {"entries": self._fetch("get_number")[0]}
         with self.translating():
-            placed = self._connection.execute(_statement("list_placed")).fetchall()
+            placed = self.connection.execute(_statement("list_placed")).fetchall()
         for table, _, sequence in placed:
             found[table] = self._fetch("get_last", sequence=sequence)[0]
         return {name: number for name, number in found.items() if number}
 
     def check_owner(self) -> None:
         """Raise an error unless the role owns the tables, if there are any: from others, rows may be hidden."""
-        found = self._connection.execute(_statement("owns_tables")).fetchone()
+        found = self.connection.execute(_statement("owns_tables")).fetchone()
         if found and not found[0]:
             raise Unavailable(
                 f"`{self.url}`: this role does not own the tables, and a move needs every row of them",
@@ -111,7 +111,7 @@ class PostgresSide(Side):
         """Return the columns of a table, sorted by name, with their types."""
         if table.name not in self._types:
             with self.translating():
-                found = self._connection.execute(_statement("list_columns"), (table.name,)).fetchall()
+                found = self.connection.execute(_statement("list_columns"), (table.name,)).fetchall()
             self._types[table.name] = dict(found)
         return self._types[table.name]
 
@@ -121,10 +121,10 @@ class PostgresSide(Side):
             "read_rows_after" if after else "read_rows",
             columns=", ".join(columns),
             key=", ".join(table.key),
-            values=sql.SQL(", ").join(map(sql.Literal, after)).as_string(self._connection),
+            values=sql.SQL(", ").join(map(sql.Literal, after)).as_string(self.connection),
             rows=self._rows_of(table),
         )
-        with self._connection.cursor().copy(statement) as copy:
+        with self.connection.cursor().copy(statement) as copy:
             copy.set_types([types[name] for name in (*columns, *table.key)])
             yield from copy.rows()
 
@@ -133,7 +133,7 @@ class PostgresSide(Side):
 
     def _fetch(self, name: str, *values: Any, **parts: str) -> Row:
         with self.translating():
-            found = self._connection.execute(_fill(name, **parts), values).fetchone()
+            found = self.connection.execute(_fill(name, **parts), values).fetchone()
         assert found is not None, "it returns one row"
         return found
 
@@ -144,14 +144,14 @@ class PostgresTarget(PostgresSide, Target):
     @contextmanager
     def writing(self) -> Generator[None]:
         """Write one transaction until the context ends."""
-        with self.translating(), self._connection.transaction():
+        with self.translating(), self.connection.transaction():
             self._fetch("write_without_waiting")
             yield
 
     def is_unfinished(self) -> bool:
         """Return whether a move to this database has not ended."""
         with self.translating():
-            return is_unfinished(self._connection, self.url)
+            return is_unfinished(self.connection, self.url)
 
     def lock(self) -> None:
         """Keep other writers out until the transaction ends: each of them locks the row of a tenant."""
@@ -170,10 +170,10 @@ class PostgresTarget(PostgresSide, Target):
         for found in _INDEX.finditer(SCHEMA):
             if not self._fetch("has_relation", found[1])[0]:
                 with self.translating():
-                    self._connection.execute(found[0].encode())
+                    self.connection.execute(found[0].encode())
         with self.translating():
-            placed = self._connection.execute(_statement("list_placed")).fetchall()
-        with self.translating(), self._connection.transaction():
+            placed = self.connection.execute(_statement("list_placed")).fetchall()
+        with self.translating(), self.connection.transaction():
             if "entries" in counters:
                 self._execute("keep_number", counters["entries"])
             for table, column, sequence in placed:
@@ -198,7 +198,7 @@ class PostgresTarget(PostgresSide, Target):
         types = self._types_of(table)
         statement = _fill("insert_rows", table=table.name, columns=", ".join(columns))
         try:
-            with self._connection.cursor().copy(statement) as copy:
+            with self.connection.cursor().copy(statement) as copy:
                 copy.set_types([types[name] for name in columns])
                 for row in rows:
                     copy.write_row(row)
@@ -223,7 +223,7 @@ class PostgresTarget(PostgresSide, Target):
 
     def _get_states(self) -> dict[str, bytes]:
         with self.translating():
-            return dict(self._connection.cursor(binary=True).execute(_statement("list_states")).fetchall())
+            return dict(self.connection.cursor(binary=True).execute(_statement("list_states")).fetchall())
 
     def _put_state(self, name: str, state: bytes, before: bytes | None) -> bool:
         if before is None:
@@ -231,7 +231,7 @@ class PostgresTarget(PostgresSide, Target):
         return self._execute("replace_state", name, state, before) == 1
 
     def _execute(self, name: str, *values: Any, **parts: str) -> int:
-        return self._connection.execute(_fill(name, **parts), values).rowcount
+        return self.connection.execute(_fill(name, **parts), values).rowcount
 
 
 def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
@@ -240,12 +240,12 @@ def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
     side = PostgresSide(_connect(settings, busy_timeout), settings.url)
     with closing_on_error(side), side.translating():
         side.check_owner()
-        found = schema_version(side._connection, settings.url)
+        found = schema_version(side.connection, settings.url)
         if not found:
             raise NotFound(
                 f"`{settings.url}` has no memory", hint="Name the database that is to be moved", url=settings.url
             )
-        migrate(side._connection, settings.url, _MANNER)
+        migrate(side.connection, settings.url, _MANNER)
     return side
 
 
@@ -255,14 +255,14 @@ def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarg
     target = PostgresTarget(_connect(settings, busy_timeout), settings.url)
     with closing_on_error(target), target.translating():
         target.check_owner()
-        if not is_unfinished(target._connection, settings.url):
-            found = schema_version(target._connection, settings.url)
+        if not is_unfinished(target.connection, settings.url):
+            found = schema_version(target.connection, settings.url)
             if found not in (None, 0, VERSION):
                 raise older_schema_there(settings.url, found, VERSION)
             if not found and not creates:
                 target.close()
                 return None
-            migrate(target._connection, settings.url, _MANNER)
+            migrate(target.connection, settings.url, _MANNER)
     return target
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, Protocol, cast
@@ -50,6 +50,10 @@ class Cursor(Protocol):
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return the rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows that are left, each when it is asked for."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
@@ -46,7 +46,7 @@ class SqliteSide(Side):
         """Use a connection to the file at a path."""
         super().__init__(url, SqliteRows(connection, url))
         self.path = path
-        self._connection = connection
+        self.connection = connection
 
     def identity(self) -> tuple[Any, ...]:
         """Return the file itself, whatever names it has."""
@@ -57,13 +57,13 @@ class SqliteSide(Side):
     def snapshot(self) -> Generator[None]:
         """Read one snapshot until the context ends."""
         with self.translating():
-            self._connection.execute("BEGIN DEFERRED")
+            self.connection.execute("BEGIN DEFERRED")
             try:
                 yield
             finally:
                 self.rows.reset()
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
 
     @contextmanager
     def translating(self) -> Generator[None]:
@@ -75,26 +75,26 @@ class SqliteSide(Side):
 
     def close(self) -> None:
         """Close the connection."""
-        close(self._connection)
+        close(self.connection)
 
     def count(self, table: Table) -> int:
         """Return the number of rows of a table."""
         with self.translating():
-            return self._connection.execute(_fill("count_rows", table=table.name)).get
+            return self.connection.execute(_fill("count_rows", table=table.name)).get
 
     def counters(self) -> dict[str, int]:
         """Return the highest number that was given out, of entries and by table."""
         with self.translating():
-            found = {"entries": self._connection.execute(_TEXTS["get_number"]).get}
+            found = {"entries": self.connection.execute(_TEXTS["get_number"]).get}
             for name, column in _PLACED.items():
-                found[name] = self._connection.execute(_fill("get_highest", column=column, table=name)).get
+                found[name] = self.connection.execute(_fill("get_highest", column=column, table=name)).get
         return {name: number for name, number in found.items() if number}
 
     def _list_columns(self, table: Table) -> tuple[str, ...]:
         if table.name == "vectors":
             return ("sequence", "slot", "tenant", "vector")
         with self.translating():
-            names = {name for (name,) in self._connection.execute(_TEXTS["list_columns"], (table.name,)).fetchall()}
+            names = {name for (name,) in self.connection.execute(_TEXTS["list_columns"], (table.name,)).fetchall()}
         return tuple(sorted(names | {"tenant"}))
 
     def _key(self, table: Table) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class SqliteSide(Side):
         )
         last = after
         try:
-            for row in self._connection.cursor().execute(statement, after):  # pyright: ignore[reportGeneralTypeIssues]
+            for row in self.connection.cursor().execute(statement, after):
                 last = row[-len(key) :]
                 yield row
         except UnicodeDecodeError as error:
@@ -127,7 +127,7 @@ class SqliteSide(Side):
             after=f"WHERE ({', '.join(key)}) > ({', '.join('?' * len(key))})" if after else "",
             order=", ".join(key),
         )
-        found = self._connection.execute(statement, after).get
+        found = self.connection.execute(statement, after).get
         parts: tuple[bytes, ...] = found if len(key) > 1 else (found,)
         return tuple(part.decode(errors="backslashreplace") for part in parts)
 
@@ -139,28 +139,28 @@ class SqliteTarget(SqliteSide, Target):
     def writing(self) -> Generator[None]:
         """Write one transaction until the context ends."""
         with self.translating():
-            self._connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self._connection.execute("COMMIT")
+                self.connection.execute("COMMIT")
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
 
     def is_unfinished(self) -> bool:
         """Return whether a move to this database has not ended."""
         with self.translating():
-            return is_unfinished(self._connection, self.url)
+            return is_unfinished(self.connection, self.url)
 
     def lock(self) -> None:
         """Do nothing: in SQLite a transaction that writes is the only one."""
 
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
-        self._connection.execute(_TEXTS["create_move"])
-        self._connection.pragma("user_version", UNFINISHED + VERSION)
+        self.connection.execute(_TEXTS["create_move"])
+        self.connection.pragma("user_version", UNFINISHED + VERSION)
         for name, _ in self._indexes():
-            self._connection.execute(_fill("drop_index", index=name))
+            self.connection.execute(_fill("drop_index", index=name))
 
     def finish(self, counters: dict[str, int]) -> None:
         """Make the indexes, drop the table `move`, and let programs open the database."""
@@ -168,24 +168,24 @@ class SqliteTarget(SqliteSide, Target):
         for name, statement in _indexes_of_schema():
             if (name, statement) not in present:
                 with self.writing():
-                    self._connection.execute(statement)
-        self._connection.pragma("synchronous", "full")
+                    self.connection.execute(statement)
+        self.connection.pragma("synchronous", "full")
         with self.writing():
             if "entries" in counters:
-                self._connection.execute(_TEXTS["forget_number"])
-                self._connection.execute(_TEXTS["keep_number"], (counters["entries"],))
-            self._connection.execute(_TEXTS["drop_move"])
-            self._connection.pragma("user_version", VERSION)
+                self.connection.execute(_TEXTS["forget_number"])
+                self.connection.execute(_TEXTS["keep_number"], (counters["entries"],))
+            self.connection.execute(_TEXTS["drop_move"])
+            self.connection.pragma("user_version", VERSION)
         with self.translating():
-            self._connection.wal_checkpoint(None, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self.connection.wal_checkpoint(None, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def empty(self, table: Table) -> None:
         """Remove the rows of a table."""
-        self._connection.execute(_fill("empty_table", table=table.name))
+        self.connection.execute(_fill("empty_table", table=table.name))
 
     def has_rows(self, table: Table) -> bool:
         """Return whether a table has any rows."""
-        return bool(self._connection.execute(_fill("has_rows", table=table.name)).get)
+        return bool(self.connection.execute(_fill("has_rows", table=table.name)).get)
 
     def _insert(self, table: Table, rows: list[Row]) -> None:
         columns = self.columns(table)
@@ -202,28 +202,28 @@ class SqliteTarget(SqliteSide, Target):
                 columns=", ".join(columns[index] for index in written),
                 marks=", ".join("?" * len(written)),
             )
-        before = self._connection.total_changes()
+        before = self.connection.total_changes()
         try:
-            self._connection.cursor().executemany(statement, rows)
+            self.connection.cursor().executemany(statement, rows)
         except apsw.Error as error:
             raise self.cannot_write(table, None, translate(error, self.url)) from error
-        missing = len(rows) - (self._connection.total_changes() - before)
+        missing = len(rows) - (self.connection.total_changes() - before)
         if missing:
             raise self.cannot_write(table, None, StorageError(f"`{self.url}`: {missing} rows have no entry"))
 
     def _get_states(self) -> dict[str, bytes]:
         with self.translating():
-            return dict(self._connection.execute(_TEXTS["list_states"]).fetchall())  # pyright: ignore[reportReturnType]
+            return dict(self.connection.execute(_TEXTS["list_states"]).fetchall())  # pyright: ignore[reportReturnType]
 
     def _put_state(self, name: str, state: bytes, before: bytes | None) -> bool:
         if before is None:
-            self._connection.execute(_TEXTS["add_state"], (name, state))
+            self.connection.execute(_TEXTS["add_state"], (name, state))
         else:
-            self._connection.execute(_TEXTS["replace_state"], (name, state, before))
-        return self._connection.changes() == 1
+            self.connection.execute(_TEXTS["replace_state"], (name, state, before))
+        return self.connection.changes() == 1
 
     def _indexes(self) -> set[tuple[str, str]]:
-        return {(str(name), str(text)) for name, text in self._connection.execute(_TEXTS["list_indexes"]).fetchall()}
+        return {(str(name), str(text)) for name, text in self.connection.execute(_TEXTS["list_indexes"]).fetchall()}
 
 
 def open_source(path: str, *, busy_timeout: float) -> SqliteSide:
@@ -268,7 +268,7 @@ def _settings(path: str, busy_timeout: float) -> Settings:
 
 
 def _indexes_of_schema() -> list[tuple[str, str]]:
-    connection = apsw.Connection(":memory:")
+    connection = cast(Connection, apsw.Connection(":memory:"))
     connection.execute(SCHEMA)
     found = [(str(name), str(text)) for name, text in connection.execute(_TEXTS["list_indexes"]).fetchall()]
     connection.close()
