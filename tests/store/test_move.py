@@ -32,7 +32,8 @@ from memoranda.store.sqlite import move as sqlite_move
 from memoranda.testing import CountingIds, FakeClock
 from memoranda.testing.conformance.base import EMBEDDER
 
-WRITING = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "databases" / "writing.py"))
+DATABASES = Path(__file__).parents[1] / "fixtures" / "databases"
+WRITING = runpy.run_path(str(DATABASES / "writing.py"))
 KINDS = ("sqlite", "postgres")
 NUMBERS = count(1)
 
@@ -612,6 +613,16 @@ def test_other_schemas_are_refused(place: Place, kind: str):
     set_version(1_000_000 + version)
     with pytest.raises(memoranda.Incomplete):  # nor is it a source
         migrate(here, place("sqlite", empty=True))
+
+
+def test_a_database_of_a_release_is_moved_and_not_moved_to(place: Place, tmp_path: Path):
+    there = shutil.copyfile(DATABASES / "0.1.0.db", tmp_path / "old.db")
+    with pytest.raises(memoranda.AlreadyExists, match="was written by an older Memoranda"):
+        migrate(place("sqlite"), there)
+    assert there.read_bytes() == (DATABASES / "0.1.0.db").read_bytes()
+    here = place("postgres", empty=True)
+    migrate(there, here)
+    assert readable(here) == readable(str(there))
 
 
 def test_a_role_that_does_not_own_the_tables_is_refused(place: Place, postgres: postgres_server.PostgresServer):

@@ -222,7 +222,7 @@ def test_four_processes_may_create_one_file_at_once(path: str, attempt: int):
 
 def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: str, monkeypatch: pytest.MonkeyPatch):
     """Another tries to make the file between the look at its mark and the look at its tables, and has to wait."""
-    identify, made = module.schema_version, []
+    identify, made = module._identify, []
 
     class Overtaken:
         def __init__(self, connection: Any) -> None:
@@ -243,7 +243,7 @@ def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: st
         looked_at: Any = connection if made else Overtaken(connection)
         return identify(looked_at, url)
 
-    monkeypatch.setattr(module, "schema_version", be_overtaken)
+    monkeypatch.setattr(module, "_identify", be_overtaken)
     with SqliteStore(path) as store:
         assert made == ["application_id"]  # it did try in between
         assert store.check() == []

@@ -30,13 +30,7 @@ from memoranda.store.base import TenantState
 from memoranda.store.postgres.dialect import HERE, SQL
 from memoranda.store.sql.dialect import read_migrations
 from memoranda.store.sql.entries import EntryRows
-from memoranda.store.sql.errors import (
-    UNFINISHED,
-    moved_by_another_version,
-    newer_schema,
-    use_after_close,
-    without_secrets,
-)
+from memoranda.store.sql.errors import newer_schema, use_after_close, without_secrets
 from memoranda.store.sql.rows import Row
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -352,7 +346,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
 
     `manner` is the values of PostgreSQL's `lock_timeout` and `synchronous_commit`.
     """
-    if schema_version(connection, url) == VERSION:
+    if _identify(connection, url) == VERSION:
         return
     with connection.transaction():
         connection.execute(SQL["set_manner"], manner)
@@ -360,7 +354,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
         if _row(connection, "has_released_schema")[0]:
             connection.execute(SQL["rename_schema"])
         # The previous owner of the lock may have done it.
-        found = schema_version(connection, url)
+        found = _identify(connection, url)
         if found == VERSION:
             return
         if found is None:
@@ -380,18 +374,7 @@ def check_version(found: int, url: str) -> None:
         raise newer_schema(url, found, VERSION)
 
 
-def is_unfinished(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> bool:
-    """Return whether a database is the target of a move that has not ended and can be continued."""
-    _, _, has_version, _ = _row(connection, "get_surroundings")
-    found = _row(connection, "get_version")[0] if has_version else 0
-    if found <= UNFINISHED:
-        return False
-    if found != UNFINISHED + VERSION:
-        raise moved_by_another_version(url, found, VERSION)
-    return True
-
-
-def schema_version(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
+def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
     """Return the number of migrations that were applied: 0 for an empty schema, None without a schema."""
     encoding, has_schema, has_version, tables = _row(connection, "get_surroundings")
     if encoding != "UTF8":

@@ -19,15 +19,13 @@ from memoranda.store.postgres.connection import (
     PostgresRows,
     Rights,
     Settings,
-    is_unfinished,
     migrate,
     read_address,
-    schema_version,
 )
 from memoranda.store.postgres.dialect import HERE, POSTGRES
 from memoranda.store.postgres.errors import translate
-from memoranda.store.sql.errors import UNFINISHED, older_schema_there
-from memoranda.store.sql.move import Side, Table, Target, closing_on_error, name_row
+from memoranda.store.sql.errors import UNFINISHED
+from memoranda.store.sql.move import COPIED, Side, Table, Target, check_schema, closing_on_error, name_row
 from memoranda.store.sql.rows import Row
 
 _TEXTS = POSTGRES.parse((HERE / "move.sql").read_text(encoding="utf-8"))
@@ -101,6 +99,10 @@ class PostgresSide(Side):
                 url=self.url,
             )
 
+    def schema_version(self) -> int:
+        """Return the number of the schema; 0 without tables of ours."""
+        return self._fetch("get_version")[0] if self._fetch("has_relation", "migrated")[0] else 0
+
     def _list_columns(self, table: Table) -> tuple[str, ...]:
         return tuple(self._types_of(table))
 
@@ -151,11 +153,11 @@ class PostgresTarget(PostgresSide, Target):
     def is_unfinished(self) -> bool:
         """Return whether a move to this database has not ended."""
         with self.translating():
-            return is_unfinished(self.connection, self.url)
+            return check_schema(self.url, self.schema_version(), VERSION)
 
     def lock(self) -> None:
-        """Keep other writers out until the transaction ends: each of them locks the row of a tenant."""
-        self._execute("lock_tenants")
+        """Keep other writers out until the transaction ends."""
+        self._execute("lock_tables", tables=", ".join(f"memoranda.{table.name}" for table in COPIED))
 
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
@@ -240,8 +242,7 @@ def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
     side = PostgresSide(_connect(settings, busy_timeout), settings.url)
     with closing_on_error(side), side.translating():
         side.check_owner()
-        found = schema_version(side.connection, settings.url)
-        if not found:
+        if not side.schema_version():
             raise NotFound(
                 f"`{settings.url}` has no memory", hint="Name the database that is to be moved", url=settings.url
             )
@@ -255,11 +256,8 @@ def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarg
     target = PostgresTarget(_connect(settings, busy_timeout), settings.url)
     with closing_on_error(target), target.translating():
         target.check_owner()
-        if not is_unfinished(target.connection, settings.url):
-            found = schema_version(target.connection, settings.url)
-            if found not in (None, 0, VERSION):
-                raise older_schema_there(settings.url, found, VERSION)
-            if not found and not creates:
+        if not target.is_unfinished():
+            if not creates and not target.schema_version():
                 target.close()
                 return None
             migrate(target.connection, settings.url, _MANNER)

@@ -12,9 +12,13 @@ SELECT
   set_config('statement_timeout', '0', false), set_config('idle_in_transaction_session_timeout', '0', false),
   set_config('lock_timeout', :lock_timeout, false), set_config('row_security', 'off', false);
 
--- name: lock_tenants()
+-- name: lock_tables()
 -- Keep writers out until this transaction ends.
-LOCK TABLE memoranda.tenants IN EXCLUSIVE MODE;
+LOCK TABLE <tables> IN EXCLUSIVE MODE;
+
+-- name: get_version()
+-- The number of the schema.
+SELECT version FROM memoranda.migrated;
 
 -- name: prefer_indexes()
 -- Read rows in the order of an index, instead of sorting a whole table first.

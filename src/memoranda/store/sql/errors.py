@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memoranda.errors import AlreadyExists, Busy, Corrupt, Hint, Incomplete, MigrationNeeded, StorageError, Unavailable
+from memoranda.errors import Busy, Corrupt, Hint, Incomplete, MigrationNeeded, StorageError, Unavailable
 
 UNFINISHED = 1_000_000
 """Added to the number of a schema while it is the target of a move, so that no program opens it, old ones included."""
@@ -68,26 +68,6 @@ def newer_schema(url: str, found: int, known: int) -> StorageError:
         f"`{url}` has schema {found}, this Memoranda knows schema {known}",
         hint="Upgrade Memoranda here to the version that the other programs on this database use",
         found=found,
-        wanted=known,
-        url=url,
-    )
-
-
-def older_schema_there(url: str, found: int, known: int) -> AlreadyExists:
-    """Return the error for moving to a database of an older version."""
-    return AlreadyExists(
-        f"`{url}` was written by an older Memoranda: it has schema {found}, this one {known}",
-        hint="Move to an empty database; if it is empty, open it once with this version",
-        url=url,
-    )
-
-
-def moved_by_another_version(url: str, found: int, known: int) -> MigrationNeeded:
-    """Return the error for continuing a move that another version of the schema has begun."""
-    return MigrationNeeded(
-        f"`{url}` is the target of a move that began with schema {found - UNFINISHED}, this Memoranda knows {known}",
-        hint="Continue with the version that began it, or remove what is there and move to an empty database",
-        found=found - UNFINISHED,
         wanted=known,
         url=url,
     )

@@ -19,9 +19,10 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import msgspec
 
-from memoranda.errors import AlreadyExists, Conflict, Corrupt, StorageError
+from memoranda.errors import AlreadyExists, Conflict, Corrupt, MigrationNeeded, StorageError
 from memoranda.model.event import RUN_EVENTS, event_body
 from memoranda.store.sql.entries import EntryRows
+from memoranda.store.sql.errors import UNFINISHED
 from memoranda.store.sql.rows import Row
 
 
@@ -365,6 +366,30 @@ class Target(Side):
             where = f"the row {name_row(table.key, [row[columns.index(name)] for name in table.key])} of {where}"
         message = f"{error.message}, when writing {where}"
         return type(error)(message, hint=error.advice, **{**error.details, "table": table.name})
+
+
+def check_schema(url: str, found: int, known: int) -> bool:
+    """Return whether the target of a move is the unfinished one of this version; raise an error if it is an older one.
+
+    `found` is the number of its schema, 0 for none. A newer one is refused when it is opened.
+    """
+    if found > UNFINISHED:
+        if found != UNFINISHED + known:
+            raise MigrationNeeded(
+                f"`{url}` is the target of a move to schema {found - UNFINISHED}, this Memoranda has schema {known}",
+                hint="Continue with the version that began it, or remove what is there and move to an empty database",
+                found=found - UNFINISHED,
+                wanted=known,
+                url=url,
+            )
+        return True
+    if 0 < found < known:
+        raise AlreadyExists(
+            f"`{url}` was written by an older Memoranda: it has schema {found}, this one {known}",
+            hint="Move to an empty database; if it is empty, open it once with this version",
+            url=url,
+        )
+    return False
 
 
 def name_row(columns: Sequence[str], key: Sequence[Any]) -> str:

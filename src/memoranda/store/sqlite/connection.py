@@ -16,7 +16,7 @@ from memoranda.model.value import encode
 from memoranda.store.base import TenantState
 from memoranda.store.sql.dialect import read_migrations
 from memoranda.store.sql.entries import EntryRows
-from memoranda.store.sql.errors import UNFINISHED, lost_commits, moved_by_another_version, newer_schema
+from memoranda.store.sql.errors import lost_commits, newer_schema
 from memoranda.store.sql.rows import Row
 from memoranda.store.sqlite.dialect import HERE, SQL
 
@@ -263,7 +263,7 @@ class SqliteRows(EntryRows):
 APPLICATION_ID = int.from_bytes(b"MMRD", "big")
 """The application id in the header of our files."""
 
-_RELEASED_ID = int.from_bytes(b"RCLT", "big")
+RELEASED_ID = int.from_bytes(b"RCLT", "big")
 """The application id of 0.1.0."""
 
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
@@ -283,7 +283,7 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
     connection.execute("BEGIN")
     try:
         # On one snapshot: if another process created the tables in between, the file would look foreign.
-        found = schema_version(connection, url)
+        found = _identify(connection, url)
     finally:
         connection.execute("ROLLBACK")
     if connection.pragma("journal_mode") != "wal":
@@ -293,7 +293,7 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # The previous owner of the lock may have done it.
-        found = schema_version(connection, url)
+        found = _identify(connection, url)
         _apply(connection, [SCHEMA] if found == 0 else MIGRATIONS[found:])
         connection.execute("COMMIT")
     finally:
@@ -333,19 +333,9 @@ def check_version(found: int, url: str) -> None:
         raise newer_schema(url, found, VERSION)
 
 
-def is_unfinished(connection: Connection, url: str) -> bool:
-    """Return whether a file is the target of a move that has not ended and can be continued."""
-    found = connection.pragma("user_version")
-    if connection.pragma("application_id") != APPLICATION_ID or found <= UNFINISHED:
-        return False
-    if found != UNFINISHED + VERSION:
-        raise moved_by_another_version(url, found, VERSION)
-    return True
-
-
-def schema_version(connection: Connection, url: str) -> int:
+def _identify(connection: Connection, url: str) -> int:
     """Return the number of migrations that were applied: 0 for an empty database."""
-    if connection.pragma("application_id") not in (APPLICATION_ID, _RELEASED_ID):
+    if connection.pragma("application_id") not in (APPLICATION_ID, RELEASED_ID):
         if connection.execute(SQL["count_tables"]).get:
             raise ForeignDatabase(
                 f"`{url}` is a database of another program",

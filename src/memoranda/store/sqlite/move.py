@@ -10,21 +10,21 @@ from typing import Any, cast
 import apsw
 
 from memoranda.errors import NotFound, StorageError
-from memoranda.store.sql.errors import UNFINISHED, older_schema_there
-from memoranda.store.sql.move import Side, Table, Target, closing_on_error
+from memoranda.store.sql.errors import UNFINISHED
+from memoranda.store.sql.move import Side, Table, Target, check_schema, closing_on_error
 from memoranda.store.sql.rows import Row
 from memoranda.store.sqlite.connection import (
+    APPLICATION_ID,
+    RELEASED_ID,
     SCHEMA,
     VERSION,
     Connection,
     Settings,
     SqliteRows,
     close,
-    is_unfinished,
     migrate,
     open_reader,
     open_writer,
-    schema_version,
 )
 from memoranda.store.sqlite.dialect import HERE, SQLITE
 from memoranda.store.sqlite.errors import translate
@@ -150,7 +150,7 @@ class SqliteTarget(SqliteSide, Target):
     def is_unfinished(self) -> bool:
         """Return whether a move to this database has not ended."""
         with self.translating():
-            return is_unfinished(self.connection, self.url)
+            return check_schema(self.url, _schema_version(self.connection), VERSION)
 
     def lock(self) -> None:
         """Do nothing: in SQLite a transaction that writes is the only one."""
@@ -249,11 +249,8 @@ def open_target(path: str, *, busy_timeout: float, creates: bool) -> SqliteTarge
         raise translate(error, path) from error
     target = SqliteTarget(connection, path, settings.path)
     with closing_on_error(target), target.translating():
-        if not is_unfinished(connection, path):
-            found = schema_version(connection, path)
-            if found not in (0, VERSION):
-                raise older_schema_there(path, found, VERSION)
-            if not found and not creates:
+        if not target.is_unfinished():
+            if not creates and not _schema_version(connection):
                 target.close()
                 return None
             migrate(connection, path, patience=busy_timeout)
@@ -261,6 +258,12 @@ def open_target(path: str, *, busy_timeout: float, creates: bool) -> SqliteTarge
         # No program relies on the file yet, and each page is written together with how far it was copied.
         connection.pragma("synchronous", "normal")
     return target
+
+
+def _schema_version(connection: Connection) -> int:
+    """Return the number of the schema of a file; 0 if it is not one of ours, which opening it refuses."""
+    is_ours = connection.pragma("application_id") in (APPLICATION_ID, RELEASED_ID)
+    return connection.pragma("user_version") if is_ours else 0
 
 
 def _settings(path: str, busy_timeout: float) -> Settings:
