@@ -15,7 +15,6 @@ happened.
 from typing import TYPE_CHECKING, Any
 
 from memoranda.api.memory import Memory, open
-from memoranda.api.move import Moved, MovedTable, MoveProgress, migrate
 from memoranda.api.scoped import Batch, ScopedBatch, ScopedMemory
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.errors import (
@@ -99,6 +98,7 @@ from memoranda.model.trust import Origin
 if TYPE_CHECKING:
     from memoranda import abl, chat, mashin, sleep, testing, workflow
     from memoranda.api.aio import AsyncMemory, AsyncScopedMemory
+    from memoranda.api.move import Moved, MovedTable, MoveProgress, migrate
     from memoranda.client import AsyncClient, Client
     from memoranda.runs.steps import Recording
 
@@ -236,6 +236,10 @@ def __getattr__(name: str) -> Any:
         from memoranda import client
 
         return getattr(client, name)
+    if name in ("MoveProgress", "Moved", "MovedTable", "migrate"):
+        from memoranda.api import move
+
+        return getattr(move, name)
     if name == "Recording":
         from memoranda.runs.steps import Recording
 

@@ -31,6 +31,7 @@ from memoranda.store.sql.rows import Row
 _TEXTS = POSTGRES.parse((HERE / "move.sql").read_text(encoding="utf-8"))
 _INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+) ON .*?;", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"\bline (\d+)")
+_ALL_TABLES = ", ".join(f"memoranda.{table.name}" for table in COPIED)
 _MANNER = "30s", "on"
 """How long the schema of a target waits for locks, and that it waits for the disk."""
 
@@ -157,7 +158,7 @@ class PostgresTarget(PostgresSide, Target):
 
     def lock(self) -> None:
         """Keep other writers out until the transaction ends."""
-        self._execute("lock_tables", tables=", ".join(f"memoranda.{table.name}" for table in COPIED))
+        self._execute("lock_tables", tables=_ALL_TABLES)
 
     def mark(self) -> None:
         """Make the table `move`, and keep every program from opening the database."""
@@ -184,7 +185,7 @@ class PostgresTarget(PostgresSide, Target):
             self._execute("drop_move")
             self._execute("mark_version", VERSION)
         with self.translating():
-            self._execute("analyze")
+            self._execute("analyze", tables=_ALL_TABLES)
 
     def empty(self, table: Table) -> None:
         """Remove the rows of a table."""

@@ -125,4 +125,4 @@ SELECT to_regclass('memoranda.' || :name::text) IS NOT NULL;
 
 -- name: analyze()
 -- Let the server know how many rows there are.
-ANALYZE;
+ANALYZE <tables>;
