@@ -7,6 +7,7 @@ import runpy
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -689,6 +690,16 @@ def test_a_text_that_postgresql_cannot_store_is_named(place: Place, column: str)
         migrate(there, here)
     execute(there, f"UPDATE facts SET {column} = 'jar.n5' WHERE {column} = 'j' || char(0)")
     assert migrate(there, here).continued
+
+
+def test_a_row_that_postgresql_refuses_is_named(place: Place):
+    there, here = place("sqlite"), place("postgres", empty=True)
+    name = "".join(sha256(str(number).encode()).hexdigest() for number in range(100))
+    execute(there, "UPDATE content_keys SET scope = ? WHERE scope = 'user:ida'", name)  # too long for an index there
+    with pytest.raises(
+        memoranda.Full, match=r"when writing the row \(tenant='default', scope='5feceb66.* `content_keys`"
+    ):
+        migrate(there, here)
 
 
 @pytest.mark.parametrize("kind", KINDS)
