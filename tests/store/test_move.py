@@ -316,7 +316,7 @@ def test_rows_are_read_in_the_order_of_an_index_there(place: Place):
             statement = postgres_move._fill("read_rows", **parts).decode()
             query = statement.partition("(")[2].rpartition(") TO STDOUT")[0]
             plan = str(side.connection.execute(f"EXPLAIN {query}".encode()).fetchall())
-            assert "Index" in plan and "Sort" not in plan, (table.name, plan)
+            assert "Index" in plan and "Sort  (cost" not in plan, (table.name, plan)
 
 
 # interrupted
