@@ -33,6 +33,7 @@ from memoranda.errors import (
     Full,
     Held,
     IdempotencyMismatch,
+    Incomplete,
     InvalidDefinition,
     InvalidDuration,
     InvalidFilter,
@@ -97,6 +98,7 @@ from memoranda.model.trust import Origin
 if TYPE_CHECKING:
     from memoranda import abl, chat, mashin, sleep, testing, workflow
     from memoranda.api.aio import AsyncMemory, AsyncScopedMemory
+    from memoranda.api.move import Moved, MovedTable, MoveProgress, migrate
     from memoranda.client import AsyncClient, Client
     from memoranda.runs.steps import Recording
 
@@ -142,6 +144,7 @@ __all__ = [
     "Holding",
     "IdempotencyMismatch",
     "Imported",
+    "Incomplete",
     "InvalidDefinition",
     "InvalidDuration",
     "InvalidFilter",
@@ -162,6 +165,9 @@ __all__ = [
     "ModelError",
     "ModelFailed",
     "ModelUnavailable",
+    "MoveProgress",
+    "Moved",
+    "MovedTable",
     "NotFound",
     "NotInstalled",
     "NotVerified",
@@ -212,6 +218,7 @@ __all__ = [
     "abl",
     "chat",
     "mashin",
+    "migrate",
     "open",
     "sleep",
     "testing",
@@ -229,6 +236,10 @@ def __getattr__(name: str) -> Any:
         from memoranda import client
 
         return getattr(client, name)
+    if name in ("MoveProgress", "Moved", "MovedTable", "migrate"):
+        from memoranda.api import move
+
+        return getattr(move, name)
     if name == "Recording":
         from memoranda.runs.steps import Recording
 

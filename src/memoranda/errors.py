@@ -45,6 +45,7 @@
         ├── Corrupt                     the file is damaged
         ├── ForeignDatabase             a database, but not one of ours
         ├── Unavailable                 it cannot be opened or reached
+        ├── Incomplete                  the target of a move that has not ended
         └── MigrationNeeded             written by a newer Memoranda             .found .wanted
 
 A message says what happened, with the offending value in backticks; `.hint` says what to do, in Python's words, and
@@ -397,6 +398,10 @@ class ForeignDatabase(StorageError):
 
 class Unavailable(StorageError):
     """The database cannot be opened or reached."""
+
+
+class Incomplete(StorageError):
+    """The target of a move that has not ended: moving there again goes on where it stopped."""
 
 
 class MigrationNeeded(StorageError):

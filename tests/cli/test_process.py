@@ -159,6 +159,14 @@ def test_ctrl_c_leaves_with_130_and_no_words(process):
     assert process("facts", "get", "k", "--user", "ada").code == 0
 
 
+def test_a_move_shows_its_progress_in_one_line(process):
+    process("facts", "set", "k", "v")
+    code, shown = on_terminal("migrate", "memory.db", "moved.db")
+    assert code == 0, shown
+    assert "100%" in shown and "Moved" in shown
+    assert process("facts", "get", "k", "--db", "moved.db").out == "v\n"
+
+
 def test_a_terminal_gets_colour_context_and_no_control_characters(process):
     process("facts", "set", "k", "a\x1b[2Jb")
     _, shown = on_terminal("facts", "get", "k")

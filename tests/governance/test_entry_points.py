@@ -267,6 +267,7 @@ HARMLESS_COMMANDS = {
     "ledger deletions",
     "ledger rollbacks",
     "ledger anchor",
+    "migrate",  # it copies what is there to a database without memory
     "permissions list",
     "permissions epoch",
     "approvals list",

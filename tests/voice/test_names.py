@@ -254,6 +254,10 @@ PARTICULAR: dict[str, dict[str, str]] = {
         **dict.fromkeys(("--json", "--trace", "--why", "--junit", "--out", "--steps"), "what is printed, and where"),
         **dict.fromkeys(("--yes", "--strict"), "what a person at a terminal wants to be asked"),
         **dict.fromkeys(("--all", "--left-out"), "more than is shown unless said"),
+        **dict.fromkeys(
+            ("--exclusive", "--restart", "SOURCE", "TARGET"),
+            "a move is no call of a memory: `memoranda.migrate` takes the same",
+        ),
         "--all-tenants": "the ledgers of a whole file",
         "--as-json": "an argument of a shell is text; this reads it as JSON",
         "--format": "what a file holds that its ending does not tell",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -967,31 +968,20 @@ def _open_stores(
         raise UsageError(
             f"{quote(read_from)} is nothing to read from", hint='Use "primary" or "standby"', value=read_from
         )
-    scheme, colons, rest = url.partition("://")
-    if scheme in ("postgresql", "postgres") and colons:
+    kind, address = kind_of_store(url)
+    if kind == "postgres":
         return _open_postgres(
-            url,
+            address,
             durability=durability,
             busy_timeout=busy_timeout,
             pool=pool,
             statement_timeout=statement_timeout,
             read_from=read_from,
         )
-    if colons and scheme != "sqlite":
-        raise UsageError(
-            f"{quote(scheme)} is not a store this version knows",
-            hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
-            value=scheme,
-        )
-    path = rest.removeprefix("/") if colons else url
-    if not path.strip():  # an empty path would be a temporary database, which was not asked for
-        raise UsageError(
-            f"the address {quote(url)} names no file", hint="Name one, such as memory.db, or write :memory:", value=url
-        )
     for name, is_given in (("read_from", read_from != "primary"), ("statement_timeout", statement_timeout is not None)):
         if is_given:
             raise UsageError(f"`{name}` is for PostgreSQL, and {quote(url)} is a file", hint="Leave it out")
-    return SqliteStore(path, durability=durability, busy_timeout=busy_timeout), None
+    return SqliteStore(address, durability=durability, busy_timeout=busy_timeout), None
 
 
 def _check_seconds(name: str, value: object, least: float) -> None:
@@ -1003,10 +993,38 @@ def _check_seconds(name: str, value: object, least: float) -> None:
         )
 
 
+def kind_of_store(url: str) -> tuple[Literal["sqlite", "postgres"], str]:
+    """Return which store an address is for, and the address as that store takes it."""
+    scheme, colons, rest = url.partition("://")
+    if not colons or scheme == "sqlite":
+        path = rest.removeprefix("/") if colons else url
+        if not path.strip():  # an empty path would be a temporary database, which was not asked for
+            raise UsageError(
+                f"the address {quote(url)} names no file",
+                hint="Name one, such as memory.db, or write :memory:",
+                value=url,
+            )
+        return "sqlite", path
+    if scheme in ("postgresql", "postgres"):
+        return "postgres", url
+    raise UsageError(
+        f"{quote(scheme)} is not a store this version knows",
+        hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
+        value=scheme,
+    )
+
+
 def _open_postgres(url: str, **options: Any) -> tuple[Store, ReplicaStore]:
-    try:
+    with postgres_package():
         from memoranda.store.postgres import PostgresStore
-    except ImportError as error:
-        raise Unavailable("PostgreSQL needs the package `psycopg`", hint=Hint("install", "postgres")) from error
     store = PostgresStore(url, **options)
     return store, store.reading
+
+
+@contextmanager
+def postgres_package() -> Generator[None]:
+    """Say what to install if an import of the driver fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise Unavailable("PostgreSQL needs the package `psycopg`", hint=Hint("install", "postgres")) from error

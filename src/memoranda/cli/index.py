@@ -75,6 +75,7 @@ COMMANDS = {
     "export": Entry("transfer", "Export facts, entries and definitions to a file."),
     "import": Entry("transfer", "Import an export, all or nothing."),
     "upgrade": Entry("maintenance", "Upgrade the database to this version."),
+    "migrate": Entry("transfer", "Move all memory to another database, such as PostgreSQL."),
     "doctor": Entry("maintenance", "Check the database for problems."),
     "config": Entry("maintenance", "The current configuration."),
 }

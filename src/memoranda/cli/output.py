@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import typer
@@ -20,6 +21,9 @@ from memoranda.errors import MemorandaError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+
+_LINE_SECONDS = 10.0
+"""Between lines about the progress of long work, where there is no terminal."""
 
 _STYLES = {"plain": "", "bold": "1", "dim": "2", "alarm": "1;31"}
 
@@ -172,6 +176,41 @@ class Output:
             task = progress.add_task(what, total=None)
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
+    @contextmanager
+    def following(self) -> Generator[Callable[[str, int, int], None]]:
+        """Yield a callback for (what, done, total) of rows: one line on a terminal, elsewhere a line now and then."""
+        if not sys.stderr.isatty():
+            yield (lambda what, done, total: None) if self.json else self._remark_progress()
+            return
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(20),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[speed]}"),
+        )
+        with Progress(*columns, TimeRemainingColumn(), console=_console(), transient=True) as progress:
+            task = progress.add_task("", total=None, speed="")
+            speed = _speedometer()
+
+            def tell(what: str, done: int, total: int) -> None:
+                progress.update(task, description=what, completed=done, total=total, speed=speed(what, done))
+
+            yield tell
+
+    def _remark_progress(self) -> Callable[[str, int, int], None]:
+        speed, said = _speedometer(), monotonic()
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal said
+            rate = speed(what, done)
+            if monotonic() - said >= _LINE_SECONDS:
+                said = monotonic()
+                self.remark(f"{what}: {done:,} of {total:,} ({done / max(total, 1):.0%}){rate and ', '}{rate}")
+
+        return tell
+
     def reading(self, lines: Iterable[bytes], *, total: int | None, what: str) -> Iterator[bytes]:
         """Yield lines, with a progress bar on a terminal; `total` is in bytes."""
         if not sys.stderr.isatty():
@@ -200,6 +239,21 @@ def _telling_imports(tell: Callable[[str], None]) -> Generator[None]:
     finally:
         log.setLevel(before)
         log.removeHandler(handler)
+
+
+def _speedometer() -> Callable[[str, int], str]:
+    """Return a function that says how many rows were done per second since the first word of `what` changed."""
+    stage, began, first = "", monotonic(), 0
+
+    def speed(what: str, done: int) -> str:
+        nonlocal stage, began, first
+        word = what.partition(" ")[0]
+        if word != stage:
+            stage, began, first = word, monotonic(), done
+        seconds = monotonic() - began
+        return f"{(done - first) / seconds:,.0f} rows/s" if seconds >= 0.5 else ""
+
+    return speed
 
 
 def _style(text: str, style: str, stream: TextIO) -> str:

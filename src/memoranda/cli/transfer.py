@@ -1,4 +1,4 @@
-"""`memoranda export`, `import` and `workflows`."""
+"""`memoranda export`, `import`, `migrate` and `workflows`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli import formats
 from memoranda.cli.arguments import STDIN, read_file, read_stdin, unreadable, write_file
-from memoranda.cli.command import Desk, argument, command, group, option
+from memoranda.cli.command import Desk, argument, command, flag, group, option
 from memoranda.cli.programs import WORKFLOWS, require_ending, showing_faults
 from memoranda.errors import Unavailable, UsageError
 from memoranda.model.text import quote
@@ -94,6 +94,60 @@ def _import(desk: Desk, file: str) -> Imported:
             return desk.memory.import_lines(watched, source=path.name)
     except OSError as error:
         raise unreadable(file, error) from None
+
+
+@command(app, "migrate", creates=True, example="memoranda migrate memory.db postgresql://ada@db.example/team")
+def migrate(
+    desk: Desk,
+    source: Annotated[str, argument("SOURCE", "The database to move: a file, or postgresql://…")],
+    target: Annotated[str, argument("TARGET", "The empty database to move it to; a file is created.")],
+    dry_run: Annotated[bool, flag("Only say what would be moved.", "--dry-run")] = False,
+    restart: Annotated[bool, flag("Begin an unfinished move again.", "--restart")] = False,
+    exclusive: Annotated[bool, flag("Fail if the source is written to meanwhile.", "--exclusive")] = False,
+) -> None:
+    """Move all memory to another database, such as PostgreSQL.
+
+    Every tenant is moved with its history, ledger, grants and runs, and compared with the source. No program can open
+    the target before the end. Run an interrupted move again: it goes on where it stopped. Stop the programs that write
+    to the source first: what is written after the move has begun is not moved. It needs the owner of the tables.
+    """
+    from memoranda.api.move import migrate
+
+    if desk.actor not in (None, "owner"):
+        raise UsageError(f"a move needs every row, so {quote(desk.actor)} cannot do it", hint="Leave out --actor")
+    try:
+        with desk.out.following() as tell:
+            moved = migrate(
+                source,
+                target,
+                dry_run=dry_run,
+                restart=restart,
+                exclusive=exclusive,
+                busy_timeout=desk.settings["busy_timeout"],
+                progress=lambda at: tell(f"{_STAGES[at.stage]} {at.table}", at.done, at.total),
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Interrupted. The same command goes on where it stopped.") from None
+    if desk.out.json:
+        return desk.out.document(moved)
+    rows = [(table.name, f"{table.rows:,}", table.digest[:16]) for table in moved.tables if table.rows]
+    desk.out.table(("table", "rows", "" if dry_run else "the same hash on both sides"), rows)
+    what = f"{formats.count(moved.rows, 'row')} of {formats.count(moved.tenants, 'tenant')}"
+    if dry_run:
+        return desk.out.say(f"Would move {what} from {moved.source} to {moved.target}; nothing was changed.")
+    speed = f", {moved.rows / moved.seconds:,.0f} rows per second" if moved.seconds >= 1 and not moved.continued else ""
+    desk.out.say(f"Moved {what} from {moved.source} to {moved.target} in {moved.seconds:.1f} s{speed}.")
+    desk.out.say("The ledgers were verified there, and end where those of the source do.")
+    if moved.restarted and not restart:
+        desk.out.remark("The source was written to since this move began, so it began again.")
+    if moved.written_since:
+        desk.out.remark(
+            f"Not moved: {formats.count(moved.written_since, 'event')} that the source has since, and what they did. "
+            "Stop what writes there, remove the target, and move again."
+        )
+
+
+_STAGES = {"copying": "Copying", "comparing": "Comparing", "verifying": "Verifying"}
 
 
 workflows_app = group("workflows")

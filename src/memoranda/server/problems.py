@@ -63,6 +63,7 @@ STATUSES = {
     "corrupt": 500,
     "foreign_database": 500,
     "unavailable": 503,
+    "incomplete": 503,
     "migration_needed": 503,
 }
 """The HTTP status of every error code. Only a `limit_exceeded` for a body that is too large differs: 413."""

@@ -197,26 +197,7 @@ class Pool:
         self._closed = True
         self.distrust()
 
-    def _take(self) -> PostgresRows:
-        if self._closed:
-            raise use_after_close(self._settings.url)
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        rows = PostgresRows(self._connect(), self._settings.url, self._rights, self._partitions)
-        rows.statement_timeout = self._statement_timeout
-        rows.tells_position = self._settings.has_standbys
-        return rows
-
-    def _give_back(self, rows: PostgresRows) -> None:
-        sound = rows.connection.info.transaction_status == TransactionStatus.IDLE
-        with self._lock:
-            if sound and not self._closed:
-                self._idle.append(rows)
-                return
-        _close(rows.connection)
-
-    def _connect(self) -> Connection:
+    def connect(self) -> Connection:
         """Open a connection to the first host that fits."""
         if self._absent is not None and time.monotonic() < self._absent[0]:
             raise self._absent[1].with_traceback(None)
@@ -236,6 +217,25 @@ class Pool:
         if isinstance(error, NoPrimary | NoStandby):
             self._absent = time.monotonic() + _ABSENT[self._standby], error
         raise error from failures[-1][1]
+
+    def _take(self) -> PostgresRows:
+        if self._closed:
+            raise use_after_close(self._settings.url)
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        rows = PostgresRows(self.connect(), self._settings.url, self._rights, self._partitions)
+        rows.statement_timeout = self._statement_timeout
+        rows.tells_position = self._settings.has_standbys
+        return rows
+
+    def _give_back(self, rows: PostgresRows) -> None:
+        sound = rows.connection.info.transaction_status == TransactionStatus.IDLE
+        with self._lock:
+            if sound and not self._closed:
+                self._idle.append(rows)
+                return
+        _close(rows.connection)
 
     def _candidates(self) -> Iterator[tuple[Server, dict[str, Any]]]:
         """Yield the hosts to try now, in order."""

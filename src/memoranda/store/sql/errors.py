@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
-from memoranda.errors import Busy, Corrupt, MigrationNeeded, Unavailable
+from memoranda.errors import Busy, Corrupt, Hint, Incomplete, MigrationNeeded, StorageError, Unavailable
+
+UNFINISHED = 1_000_000
+"""Added to the number of a schema while it is the target of a move, so that no program opens it, old ones included."""
 
 _USER_AND_SECRET = re.compile(r"^([^:@/?]*)(?::.*)?@", re.DOTALL)
 _SECRET_SETTING = re.compile(r"(?<=[?&])[^=&]*pass[^=&]*=[^&]*&?", re.IGNORECASE)
@@ -53,8 +56,14 @@ def lost_commits(url: str, tenant: str, found: int, known: int) -> Corrupt:
     )
 
 
-def newer_schema(url: str, found: int, known: int) -> MigrationNeeded:
-    """Return the error for opening what a later version has written."""
+def newer_schema(url: str, found: int, known: int) -> StorageError:
+    """Return the error for opening what a later version has written, or what a move is still writing."""
+    if found > UNFINISHED:
+        return Incomplete(
+            f"`{url}` is the target of a move that has not ended",
+            hint=(Hint("command", f"migrate SOURCE {url}"), "with --restart to begin again"),
+            url=url,
+        )
     return MigrationNeeded(
         f"`{url}` has schema {found}, this Memoranda knows schema {known}",
         hint="Upgrade Memoranda here to the version that the other programs on this database use",

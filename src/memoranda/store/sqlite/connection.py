@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, Protocol, cast
@@ -50,6 +50,10 @@ class Cursor(Protocol):
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return the rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows that are left, each when it is asked for."""
         ...
 
 
@@ -259,7 +263,7 @@ class SqliteRows(EntryRows):
 APPLICATION_ID = int.from_bytes(b"MMRD", "big")
 """The application id in the header of our files."""
 
-_RELEASED_ID = int.from_bytes(b"RCLT", "big")
+RELEASED_ID = int.from_bytes(b"RCLT", "big")
 """The application id of 0.1.0."""
 
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
@@ -331,7 +335,7 @@ def check_version(found: int, url: str) -> None:
 
 def _identify(connection: Connection, url: str) -> int:
     """Return the number of migrations that were applied: 0 for an empty database."""
-    if connection.pragma("application_id") not in (APPLICATION_ID, _RELEASED_ID):
+    if connection.pragma("application_id") not in (APPLICATION_ID, RELEASED_ID):
         if connection.execute(SQL["count_tables"]).get:
             raise ForeignDatabase(
                 f"`{url}` is a database of another program",
