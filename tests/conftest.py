@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import anthropic_server
+import capabilities
 import certificates
 import openai_server
 import postgres_server
@@ -193,8 +194,43 @@ def database(postgres: postgres_server.PostgresServer) -> str:
     return postgres.url()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Note where a test counts in the table of capabilities; processes of tests send it with its report."""
+    cell = capabilities.cell_of(item)
+    if cell is not None:
+        item.user_properties.append(("capability", cell))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of everything in which a store shows nothing of a capability, and no reason says why."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return  # a process of tests, which reports to another
+    table = capabilities.Table(reporter.stats)
+    session.config.stash[_FAULTS] = table.faults(whole=_is_whole(session.config)) if table else []
+    if session.config.stash[_FAULTS] and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Say whether `make test` asked for this run: all tests, of ordinary depth."""
+    chosen = any(
+        config.getoption(name, None) for name in ("keyword", "deselect", "ignore", "ignore_glob", "lf", "maxfail")
+    )
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return everything and not chosen and config.option.markexpr == "not package and not deep"
+
+
+_FAULTS = pytest.StashKey[list[str]]()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print which readers see which writes, and how each door reports each mistake, if that was tested."""
+    """Print which readers see which writes, how each door reports each mistake, and what each store can, if tested."""
+    table = capabilities.Table(terminalreporter.stats)
+    if table:
+        terminalreporter.section("capabilities: how many tests of each passed, on each store")
+        for line in (*table.lines(), *terminalreporter.config.stash.get(_FAULTS, [])):
+            terminalreporter.write_line(line)
     _draw(terminalreporter, "memory", "one memory: who writes, and who reads it", "ways")
     _draw(terminalreporter, "mistake", "one voice: who says what about a mistake", "mistakes")
 

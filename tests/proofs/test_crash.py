@@ -137,6 +137,7 @@ class Checks:
 
 
 @pytest.mark.slow
+@pytest.mark.capability("crash")
 def test_g59_nothing_acknowledged_is_lost_to_a_kill(address: str, backend: str, deep: bool):
     rounds = 300 if deep else 15 if backend == "sqlite" else 6  # one takes twice as long on PostgreSQL
     checks = Checks(address)

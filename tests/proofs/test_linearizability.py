@@ -155,6 +155,7 @@ def assert_telling(history: list[Operation], operations: int) -> None:
     assert any(each.outcome == "conflict" for each in history)
 
 
+@pytest.mark.capability("linearizability")
 def test_g57_eight_threads_see_one_register(address: str):
     history = record_threads(address, threads=8, each=40, keys=KEYS)
     assert_telling(history, 320)
@@ -162,6 +163,7 @@ def test_g57_eight_threads_see_one_register(address: str):
     assert check_versions(history).ok
 
 
+@pytest.mark.capability("linearizability")
 def test_g57_four_processes_see_one_register(address: str, tmp_path: Path, run_child: Callable[..., Any]):
     history = record_processes(address, tmp_path, run_child, processes=4, each=60)
     assert_telling(history, 240)
@@ -169,6 +171,7 @@ def test_g57_four_processes_see_one_register(address: str, tmp_path: Path, run_c
     assert check_versions(history).ok
 
 
+@pytest.mark.capability("linearizability")
 def test_g57_who_gave_up_waiting_may_have_written(address: str, tmp_path: Path, run_child: Callable[..., Any]):
     """Without any patience some writes end as Busy; the history with those left open still fits."""
     history = record_processes(address, tmp_path, run_child, processes=4, each=60, timeout=0)
@@ -183,6 +186,7 @@ def test_g57_who_gave_up_waiting_may_have_written(address: str, tmp_path: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.capability("linearizability")
 def test_g58_a_long_run_keeps_its_versions_in_line(address: str, deep: bool):
     each = 5_000 if deep else 300
     history = record_threads(address, threads=8, each=each, keys=["a", "b"])
@@ -223,6 +227,7 @@ with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
 """
 
 
+@pytest.mark.capability("races")
 def test_no_update_of_eight_threads_is_lost(address: str):
     with memoranda.open(address) as memory:
         place = memory.scope(user="ada")
@@ -231,6 +236,7 @@ def test_no_update_of_eight_threads_is_lost(address: str):
         assert [revision.value for revision in place.history("count")] == list(range(1, 201))
 
 
+@pytest.mark.capability("races")
 def test_no_update_of_four_processes_is_lost(address: str, run_child: Callable[..., Any]):
     children = [run_child(COUNTER, address, 50) for _ in range(4)]
     children[0].run_together(children)

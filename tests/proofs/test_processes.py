@@ -14,6 +14,7 @@ import memoranda
 from memoranda import Memory
 
 RunChild = Callable[..., Any]
+pytestmark = pytest.mark.capability("processes")
 
 WRITER = """
 import sys, memoranda

@@ -160,6 +160,7 @@ class Checks:
 
 
 @pytest.mark.slow
+@pytest.mark.capability("crash")
 def test_nothing_acknowledged_is_lost_to_a_kill(address: str, deep: bool):
     rounds = 150 if deep else 6
     checks = Checks(address)

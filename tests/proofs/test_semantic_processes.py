@@ -58,6 +58,7 @@ class Agent:
         return ast.literal_eval(self._child.hear())
 
 
+@pytest.mark.capability("processes")
 def test_each_step_of_another_process_is_seen_at_once(address: str, memory: Memory, run_child: RunChild):
     other, ada = Agent(run_child, address), memory.scope(user="ada")
     where: dict[str, Any] = {"collection": "notes"}
@@ -106,6 +107,7 @@ def test_each_step_of_another_process_is_seen_at_once(address: str, memory: Memo
     sees("a rope")
 
 
+@pytest.mark.capability("processes")
 def test_what_one_process_is_told_the_other_finds_fifty_times(address: str, memory: Memory, run_child: RunChild):
     other, ada = Agent(run_child, address), memory.scope(user="ada")
     choose, standing = random.Random(5), dict[str, str]()
@@ -273,6 +275,7 @@ def assert_telling(history: History) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memories", [1, 2], ids=["one memory", "two memories"])
+@pytest.mark.capability("processes")
 def test_a_recall_sees_what_was_acknowledged_before_it_began(address: str, deep: bool, memories: int):
     with open_beside(address) as one, open_beside(address) as two:
         history = record([one, two][:memories], steps=400 if deep else 60)
