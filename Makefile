@@ -32,7 +32,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench governance governance-peers constraints clean
+.PHONY: help setup test check types style compiled browser hooks release format reference fuzz failover soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench governance governance-peers constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ fuzz: $(READY) ## the tests marked slow or deep, at full depth (ROUNDS=5: five t
 	    MEMORANDA_DEPTH=deep $(PYTEST) -m "slow or deep" $(ARGS); \
 	    round=$$((round + 1)); \
 	done
+
+failover: $(READY) ## PostgreSQL's primary is killed and frozen under load, ten times each way (ROUNDS=20: twenty times)
+	FAILOVER_ROUNDS=$(if $(filter file,$(origin ROUNDS)),10,$(ROUNDS)) $(BIN)/pytest tests/proofs/test_failover.py -m "" -rA $(ARGS)
 
 soak: $(READY) ## half an hour of everything at once, with processes killed every minute (ARGS="--minutes 3")
 	$(BIN)/python bench/soak.py $(ARGS)
