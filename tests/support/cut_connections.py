@@ -68,7 +68,7 @@ class FaultyLine:
             self._hits.clear()
 
     def heal(self) -> None:
-        """Let everything pass again; start the server if it was killed for good."""
+        """Let everything pass again; start the server if it was killed."""
         with self._lock:
             self._point = None
             if self._dead:

@@ -301,6 +301,10 @@ class Pool:
         self._closed = True
         self.distrust()
 
+    def connect_apart(self) -> Connection:
+        """Open a connection that the pool does not keep."""
+        return psycopg.connect(**self._settings.parameters, autocommit=True)
+
     def _take(self) -> PostgresRows:
         if self._closed:
             raise use_after_close(self._settings.url)

@@ -64,6 +64,7 @@ ERRORS: Mapping[str, tuple[type[StorageError], str]] = MappingProxyType(
         "25P04": (Unavailable, _TOO_LONG),
         "58": (Unavailable, _DISK),
         "26": (Unavailable, _POOLER),
+        "42P05": (Unavailable, _POOLER),
         # the tables are not what we expect
         "3F": (StorageError, _STALE),
         "42": (StorageError, _STALE),

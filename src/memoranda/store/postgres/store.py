@@ -17,6 +17,7 @@ from memoranda.store.base import Reader, Transaction
 from memoranda.store.postgres.connection import Durability, Pool, PostgresRows, Proof, Settings, migrate, read_address
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import code_of, commit_failure, is_full_or_starting, is_temporary, translate
+from memoranda.store.postgres.pooler import check_pooler
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")
@@ -110,6 +111,7 @@ class PostgresStore:
 
     def _prepare(self) -> None:
         with self._pool.rows() as rows:
+            check_pooler(rows.connection, self._pool.connect_apart, self.url)
             migrate(rows.connection, self.url, self._manner)
             rows.rights.check(rows.connection)
 
