@@ -40,15 +40,15 @@ class Served:
         env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | variables
         warmth = "models" if "OPENAI_BASE_URL" in variables else "server"
         with ExitStack() as starting:
-            with self.log.open("ab") as log:
+            with self.log.open("ab") as log_file:
                 self.process = starting.enter_context(
-                    warm_memoranda.run_fork(*arguments, warmth=warmth, stderr=log, env=env)
+                    warm_memoranda.run_fork(*arguments, warmth=warmth, stderr=log_file, env=env)
                     if warm
                     else run_process(
                         [sys.executable, "-m", "memoranda.cli", *arguments],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
-                        stderr=log,
+                        stderr=log_file,
                         env=env,
                     )
                 )

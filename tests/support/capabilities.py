@@ -78,7 +78,9 @@ def cell_of(item: pytest.Item) -> Cell | None:
     marks = list(item.iter_markers("capability"))
     if marks:
         row = marks[0].args[0]
-        column = marks[0].kwargs.get("backend") or item.callspec.params["backend"]
+        column = marks[0].kwargs.get("backend")
+        if column is None and isinstance(item, pytest.Function):
+            column = vars(item)["callspec"].params["backend"]
     else:
         column = getattr(getattr(item, "cls", None), "backend", None)
         row = column and _promise_of(item)
