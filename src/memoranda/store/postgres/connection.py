@@ -21,7 +21,7 @@ import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from memoranda.errors import Busy, ForeignDatabase, Unavailable, UsageError
 from memoranda.model.event import Event
@@ -326,7 +326,9 @@ class Pool:
             **self._settings.parameters, autocommit=True, prepare_threshold=2, cursor_factory=psycopg.RawCursor
         )
         connection.prepared_max = _STATEMENTS
-        # All our numbers are BIGINT; by default their size decides, which makes several statements of one.
+        # All our numbers are BIGINT; by default their size decides, which makes several statements of one. Lists are
+        # sent as text, and the first list would decide for all that follow it.
+        connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         return connection
 
