@@ -244,7 +244,7 @@ def run_pgbench(ground: Ground, *, clients: int, seconds: float) -> float | None
     command = [program, "-n", "-M", "prepared", "-f", script, "-c", clients, "-j", 2, "-T", max(1, round(seconds))]
     said = subprocess.run(
         [*map(str, command), "-h", str(ground.server.folder), "-U", "owner", "ours"],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout
@@ -253,13 +253,13 @@ def run_pgbench(ground: Ground, *, clients: int, seconds: float) -> float | None
 
 
 def _for_pgbench(table: Any, column: str, value: Any, connection: Any) -> str:
+    # A colon begins a variable, also inside of a text, so there is none.
     if column == "scope":
-        return "'user:user-' || :client_id"
+        return "'user' || chr(58) || 'user-' || CAST(:client_id AS TEXT)"
     if column == "key" and isinstance(value, str):
-        return "'profile.trait' || :trait"
+        return "'profile.trait' || CAST(:trait AS TEXT)"
     if column in table.key and column != "tenant":
-        return ":number" if isinstance(value, int) else "'id-' || :number"
-    # A colon would begin a variable, so contents are written as hexadecimal digits.
+        return "CAST(:number AS BIGINT)" if isinstance(value, int) else "'id-' || CAST(:number AS TEXT)"
     if isinstance(value, str):
         return f"convert_from('\\x{value.encode().hex()}'::bytea, 'UTF8')"
     return sql.Literal(value).as_string(connection)
