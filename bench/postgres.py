@@ -24,6 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import everything
 import numpy as np
 import postgres_ground
 import program
@@ -475,10 +476,9 @@ def _write_page(lines: Sequence[Line]) -> None:
     rows += [
         f"| {one.what} | {one.ours} | {one.peer} | {one.figure} | {one.target_text} | {one.verdict} |" for one in lines
     ]
-    begin, end = "<!-- table -->\n", "<!-- end of table -->\n"
-    text = PAGE.read_text()
-    head, rest = text.split(begin)
-    PAGE.write_text(head + begin + "\n" + "\n".join(rows) + "\n\n" + end + rest.split(end)[1])
+    head, rest = PAGE.read_text().split(everything.BEGIN)
+    text = f"Measured by `make bench-postgres`. {everything.counted(list(lines))}\n\n" + "\n".join(rows)
+    PAGE.write_text(f"{head}{everything.BEGIN}\n{text}\n{everything.END}{rest.split(everything.END)[1]}")
 
 
 PROGRAM = Program(

@@ -176,7 +176,7 @@ def copy_tables(ground: Ground) -> list[str]:
     """Put a copy of each table that a `set` adds rows to beside ours, with its indexes and one row; return their names.
 
     Rows that a `set` only changes, such as the one that its writers lock, are left out: the raw statements wait for
-    nobody.
+    no other.
     """
     address = ground.address(OURS)
     script = f"""

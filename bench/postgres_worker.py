@@ -362,7 +362,7 @@ class Peer:
         return {"seconds": time.perf_counter() - start}
 
     def time_remembers(self, count: int, each: int, first: int) -> Any:
-        """Time batches of so many puts."""
+        """Time batches of puts."""
         calls = [self._items(range(first + turn * each, first + (turn + 1) * each), 901) for turn in range(count)]
         return time_each(count, lambda turn: self.store.batch(calls[turn]))
 
