@@ -196,9 +196,7 @@ def database(postgres: postgres_server.PostgresServer) -> str:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Note where a test counts in the table of capabilities; processes of tests send it with its report."""
-    cell = capabilities.cell_of(item)
-    if cell is not None:
-        item.user_properties.append(("capability", cell))
+    item.user_properties += [("capability", cell) for cell in capabilities.cells_of(item)]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

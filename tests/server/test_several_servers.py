@@ -49,6 +49,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.capability("several servers", backend="client")
 def test_nothing_is_lost_when_one_of_them_is_killed(servers: list[Any], database: str):
     """Clients behind the address go on with the others; a request that may have arrived is done once."""
     acknowledged: dict[int, list[int]] = {number: [] for number in range(WRITERS)}

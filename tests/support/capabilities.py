@@ -73,22 +73,20 @@ NEEDS_MORE = frozenset({("pooler", "postgres")})
 Cell = tuple[str, str]
 
 
-def cell_of(item: pytest.Item) -> Cell | None:
-    """Return the row and the column that a test counts in."""
-    marks = list(item.iter_markers("capability"))
-    if marks:
-        row = marks[0].args[0]
-        column = marks[0].kwargs.get("backend")
-        if column is None and isinstance(item, pytest.Function):
-            column = vars(item)["callspec"].params["backend"]
-    else:
-        column = getattr(getattr(item, "cls", None), "backend", None)
-        row = column and _promise_of(item)
-    if not row:
-        return None
-    if row not in ROWS or column not in COLUMNS:
-        raise pytest.UsageError(f"{item.nodeid}: the table of capabilities has no row `{row}` or column `{column}`")
-    return row, column
+def cells_of(item: pytest.Item) -> list[Cell]:
+    """Return the rows and columns that a test counts in."""
+    cells: list[Cell] = []
+    for mark in item.iter_markers("capability"):
+        named = mark.kwargs.get("backend")
+        cells.append((mark.args[0], named or vars(item)["callspec"].params["backend"]))
+    column = getattr(getattr(item, "cls", None), "backend", "")
+    promise = _promise_of(item) if column and not cells else None
+    if promise is not None:
+        cells.append((promise, str(column)))
+    for row, column in cells:
+        if row not in ROWS or column not in COLUMNS:
+            raise pytest.UsageError(f"{item.nodeid}: the table of capabilities has no row `{row}` or column `{column}`")
+    return cells
 
 
 def _promise_of(item: Any) -> str | None:

@@ -64,7 +64,7 @@ def test_a_row_that_the_table_does_not_have_is_refused():
             return [pytest.mark.capability("no such row", backend="sqlite").mark]
 
     with pytest.raises(pytest.UsageError, match="no row `no such row`"):
-        capabilities.cell_of(Item())  # pyright: ignore[reportArgumentType]
+        capabilities.cells_of(Item())  # pyright: ignore[reportArgumentType]
 
 
 def test_what_needs_a_program_that_is_not_here_may_be_left_out():
