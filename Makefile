@@ -32,7 +32,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench governance governance-peers constraints clean
+.PHONY: help setup test check types style compiled browser hooks release format reference fuzz failover soak package coverage serve bench-facts bench-recall bench-quality bench-memory bench-abl bench-mashin bench-workflow bench-server bench-postgres bench governance governance-peers constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ fuzz: $(READY) ## the tests marked slow or deep, at full depth (ROUNDS=5: five t
 	    round=$$((round + 1)); \
 	done
 
+failover: $(READY) ## PostgreSQL's primary is killed and frozen under load, ten times each way (ROUNDS=20: twenty times)
+	FAILOVER_ROUNDS=$(if $(filter file,$(origin ROUNDS)),10,$(ROUNDS)) $(BIN)/pytest tests/proofs/test_failover.py -m "" -rA $(ARGS)
+
 soak: $(READY) ## half an hour of everything at once, with processes killed every minute (ARGS="--minutes 3")
 	$(BIN)/python bench/soak.py $(ARGS)
 
@@ -142,6 +145,9 @@ governance-peers: $(GOVERNANCE_READY) ## set up the environment with the peers t
 bench-server: $(READY) ## the server compared with the engine behind it (ARGS=... goes to bench/server.py)
 	$(BIN)/python bench/server.py $(ARGS)
 
+bench-postgres: $(BENCH_READY) ## PostgreSQL beside raw statements, an older tree and a peer (ARGS="--quick --base FOLDER")
+	$(BENCH_VENV)/bin/python bench/postgres.py $(ARGS)
+
 # If a package has dropped our oldest Python, the older of its two versions works for all.
 constraints: $(READY) ## resolve constraints.txt again from pyproject.toml (needs uv)
 	@printf 'editables\nhatchling\npip\nuv\n' > $(VENV)/build-tools.in
@@ -156,6 +162,8 @@ clean: ## remove the environments and every cache
 	rm -rf $(VENV) $(BENCH_VENV) $(RECALL_VENV) $(GOVERNANCE_VENV) build dist .coverage .coverage.* htmlcov
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+comma := ,
 
 # $(call install,FOLDER,WHAT,PINS): create an environment in FOLDER and install WHAT into it, at the versions pinned in
 # constraints.txt, or in the file PINS.
@@ -188,7 +196,7 @@ $(READY): pyproject.toml constraints.txt
 	$(call install,$(VENV),--group dev -e .)
 
 $(BENCH_READY): pyproject.toml constraints.txt bench/requirements.txt
-	$(call install,$(BENCH_VENV),-r bench/requirements.txt -e .)
+	$(call install,$(BENCH_VENV),-r bench/requirements.txt -e '.[postgres$(comma)server]')
 
 # One of the other projects needs an older protobuf than our tools.
 build/constraints-recall.txt: constraints.txt

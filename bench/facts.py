@@ -153,8 +153,8 @@ def measure_gets(run: Run) -> list[Line]:
 def measure_races(run: Run) -> list[Line]:
     """Count what is kept of 200 read–pause–writes of one fact, in threads and in processes."""
     folder = run.make_folder("race")
-    in_threads = races.race_ours_in_threads(folder)
-    in_processes = races.race_ours_in_processes(folder)
+    in_threads = races.race_ours_in_threads(str(folder / "race_threads.db"))
+    in_processes = races.race_ours_in_processes(str(folder / "race_processes.db"))
     in_memory = races.race_peer(InMemoryStore())
     with SqliteStore.from_conn_string(str(folder / "peer.db")) as store:
         store.conn.execute("PRAGMA journal_mode = WAL")
@@ -162,8 +162,8 @@ def measure_races(run: Run) -> list[Line]:
         in_sqlite = races.race_peer(store)
     peers = f"SqliteStore {in_sqlite}, InMemoryStore {in_memory}"
     return [
-        _kept_line(f"updates kept, {races.THREADS} threads × {races.PER_THREAD}", in_threads, peers),
-        _kept_line(f"updates kept, {races.PROCESSES} processes × {races.PER_PROCESS}", in_processes, "–"),
+        races.kept_line(f"updates kept, {races.THREADS} threads × {races.PER_THREAD}", in_threads, peers),
+        races.kept_line(f"updates kept, {races.PROCESSES} processes × {races.PER_PROCESS}", in_processes, "–"),
     ]
 
 
@@ -245,10 +245,6 @@ def _memory_line(many: million.Usage, few: million.Usage, counts: Counts) -> Lin
         "≤ +64 MB",
         {"growth since opening": {"many": many.rss_used - many.rss_opened, "few": few.rss_used - few.rss_opened}},
     )
-
-
-def _kept_line(what: str, kept: int, peers: str) -> Line:
-    return Line(what, f"{kept} of {races.TOTAL}", peers, str(kept), kept, races.TOTAL, "at least", "all 200")
 
 
 PROGRAM = Program(

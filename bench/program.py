@@ -151,7 +151,8 @@ def _print_settings(run: Run[C], footnotes: Mapping[str, str]) -> None:
     for contender, settings in run.settings.items():
         table.add_row(contender, *(str(settings.get(name, "–")) for name in names))
     run.console.print(table)
-    run.console.print("synchronous 2 is FULL: every commit is synced before it returns", style="dim")
+    if "synchronous" in names:
+        run.console.print("synchronous 2 is FULL: every commit is synced before it returns", style="dim")
     for contender, note in footnotes.items():
         if contender in run.settings:
             run.console.print(note, style="dim")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from machine import resident_memory
@@ -30,7 +30,7 @@ class _Announced(msgspec.Struct):
 class Place(Protocol):
     """What a server needs: a database, and the folder of its agents."""
 
-    db: Path
+    db: Any
     agents: Path
 
 
@@ -49,7 +49,7 @@ class Server:
     ) -> None:
         """Start it and wait until it says where it listens; `settings` are more variables of its environment."""
         environment = _environment(ground) | {"MEMORANDA_DURABILITY": durability, **(settings or {})}
-        self._log = log or ground.db.with_suffix(".log")
+        self._log = log or Path(ground.db).with_suffix(".log")
         with self._log.open("wb") as log_file:
             command = [sys.executable, *program, "serve", "--db", str(ground.db), "--port", str(port), "--json"]
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log_file, env=environment)

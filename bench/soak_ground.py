@@ -154,11 +154,13 @@ class Ground(msgspec.Struct, frozen=True):
     """By the sign of a person."""
     reader_tokens: dict[str, str]
     """Those of keys that may not write."""
+    address: str = ""
+    """Of a database of PostgreSQL; without one it is a file."""
 
     @property
-    def db(self) -> Path:
+    def db(self) -> Path | str:
         """The one database."""
-        return self.folder / "soak.db"
+        return self.address or self.folder / "soak.db"
 
     @property
     def agents(self) -> Path:
@@ -190,14 +192,14 @@ class Ground(msgspec.Struct, frozen=True):
         }
 
 
-def lay_out(folder: Path) -> Ground:
+def lay_out(folder: Path, address: str = "") -> Ground:
     """Make the database, its users, definitions and programs."""
     (folder / "journals").mkdir()
     for name, text in _PROGRAMS.items():
         file = folder / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    ground = Ground(folder, {}, {})
+    ground = Ground(folder, {}, {}, address)
     with memoranda.open(ground.db) as memory:
         for tenant in dict.fromkeys(person.tenant for person in PERSONS):
             memory.in_tenant(tenant).definitions.create(name="Boat", slug=BOAT, schema=_BOAT, scope="global")

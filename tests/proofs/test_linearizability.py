@@ -1,4 +1,4 @@
-"""G57, G58: what many threads and processes see of one file is what one register could have answered.
+"""G57, G58: what many threads and processes see of one database is what one register could have answered.
 
 Each check that accepts our store is shown to reject one that races.
 """
@@ -73,23 +73,23 @@ import sys
 from pathlib import Path
 from memoranda.testing import Recorder, save
 
-path, client, operations, keys, timeout = sys.argv[1:]
+address, folder, client, operations, keys, timeout = sys.argv[1:]
 recorder = Recorder()
 
 
 def open_patiently():
     while True:
         try:
-            return memoranda.open(path, busy_timeout=float(timeout))
+            return memoranda.open(address, busy_timeout=float(timeout))
         except memoranda.Busy:
-            pass  # another child is making the file at this moment
+            pass  # another child is making the tables at this moment
 
 
 with open_patiently() as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     live(client, memory.scope(user="ada"), recorder, int(operations), keys.split(), set_if)
-save(recorder.history, Path(path).with_name(client))
+save(recorder.history, Path(folder, client))
 """
 )
 
@@ -121,21 +121,21 @@ def run_threads(count: int, work: Callable[[int], object]) -> None:
     assert failures == []
 
 
-def record_threads(path: str, *, threads: int, each: int, keys: list[str], **options: Any) -> list[Operation]:
+def record_threads(address: str, *, threads: int, each: int, keys: list[str], **options: Any) -> list[Operation]:
     recorder = Recorder()
-    with memoranda.open(path) as memory:
+    with memoranda.open(address) as memory:
         place = memory.scope(user="ada")
         run_threads(threads, lambda number: live(f"thread{number}", place, recorder, each, keys, **options))
     return recorder.history
 
 
 def record_processes(
-    path: str, run_child: Callable[..., Any], *, processes: int, each: int, timeout: float = 30
+    address: str, folder: Path, run_child: Callable[..., Any], *, processes: int, each: int, timeout: float = 30
 ) -> list[Operation]:
     clients = [f"process{number}" for number in range(processes)]
-    children = [run_child(PROCESS, path, client, each, " ".join(KEYS), timeout) for client in clients]
+    children = [run_child(PROCESS, address, folder, client, each, " ".join(KEYS), timeout) for client in clients]
     children[0].run_together(children)
-    return merge(*(load(Path(path).with_name(client)) for client in clients))
+    return merge(*(load(folder / client) for client in clients))
 
 
 def assert_telling(history: list[Operation], operations: int) -> None:
@@ -155,23 +155,26 @@ def assert_telling(history: list[Operation], operations: int) -> None:
     assert any(each.outcome == "conflict" for each in history)
 
 
-def test_g57_eight_threads_see_one_register(path: str):
-    history = record_threads(path, threads=8, each=40, keys=KEYS)
+@pytest.mark.capability("linearizability")
+def test_g57_eight_threads_see_one_register(address: str):
+    history = record_threads(address, threads=8, each=40, keys=KEYS)
     assert_telling(history, 320)
     assert check(history).ok, check(history).explanation
     assert check_versions(history).ok
 
 
-def test_g57_four_processes_see_one_register(path: str, run_child: Callable[..., Any]):
-    history = record_processes(path, run_child, processes=4, each=60)
+@pytest.mark.capability("linearizability")
+def test_g57_four_processes_see_one_register(address: str, tmp_path: Path, run_child: Callable[..., Any]):
+    history = record_processes(address, tmp_path, run_child, processes=4, each=60)
     assert_telling(history, 240)
     assert check(history).ok, check(history).explanation
     assert check_versions(history).ok
 
 
-def test_g57_who_gave_up_waiting_may_have_written(path: str, run_child: Callable[..., Any]):
+@pytest.mark.capability("linearizability")
+def test_g57_who_gave_up_waiting_may_have_written(address: str, tmp_path: Path, run_child: Callable[..., Any]):
     """Without any patience some writes end as Busy; the history with those left open still fits."""
-    history = record_processes(path, run_child, processes=4, each=60, timeout=0)
+    history = record_processes(address, tmp_path, run_child, processes=4, each=60, timeout=0)
     assert len(history) == 240
     assert any(each.returned is None for each in history)
     verdict = check(history)
@@ -183,15 +186,16 @@ def test_g57_who_gave_up_waiting_may_have_written(path: str, run_child: Callable
 
 
 @pytest.mark.slow
-def test_g58_a_long_run_keeps_its_versions_in_line(path: str, deep: bool):
+@pytest.mark.capability("linearizability")
+def test_g58_a_long_run_keeps_its_versions_in_line(address: str, deep: bool):
     each = 5_000 if deep else 300
-    history = record_threads(path, threads=8, each=each, keys=["a", "b"])
+    history = record_threads(address, threads=8, each=each, keys=["a", "b"])
     assert_telling(history, 8 * each)
     assert check_versions(history).ok, check_versions(history).explanation
 
 
-def test_g58_a_racy_store_is_rejected_by_both_checks(path: str):
-    history = record_threads(path, threads=6, each=40, keys=["a"], compare_and_set=set_racily)
+def test_g58_a_racy_store_is_rejected_by_both_checks(address: str):
+    history = record_threads(address, threads=6, each=40, keys=["a"], compare_and_set=set_racily)
     assert len(history) == 240
     searched, counted = check(history), check_versions(history)
     assert not searched.ok and searched.decided and searched.key == "a"
@@ -223,26 +227,28 @@ with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
 """
 
 
-def test_no_update_of_eight_threads_is_lost(path: str):
-    with memoranda.open(path) as memory:
+@pytest.mark.capability("races")
+def test_no_update_of_eight_threads_is_lost(address: str):
+    with memoranda.open(address) as memory:
         place = memory.scope(user="ada")
         run_threads(8, lambda number: count_up(place, 25))
         assert place.value("count") == 200
         assert [revision.value for revision in place.history("count")] == list(range(1, 201))
 
 
-def test_no_update_of_four_processes_is_lost(path: str, run_child: Callable[..., Any]):
-    children = [run_child(COUNTER, path, 50) for _ in range(4)]
+@pytest.mark.capability("races")
+def test_no_update_of_four_processes_is_lost(address: str, run_child: Callable[..., Any]):
+    children = [run_child(COUNTER, address, 50) for _ in range(4)]
     children[0].run_together(children)
-    with memoranda.open(path) as memory:
+    with memoranda.open(address) as memory:
         place = memory.scope(user="ada")
         assert place.value("count") == 200
         assert [revision.value for revision in place.history("count")] == list(range(1, 201))
 
 
-def test_reading_pausing_and_writing_loses_updates(path: str):
+def test_reading_pausing_and_writing_loses_updates(address: str):
     """The control: there is a race to lose."""
-    with memoranda.open(path) as memory:
+    with memoranda.open(address) as memory:
         place = memory.scope(user="ada")
         run_threads(8, lambda number: count_up_naively(place, 25))
         assert place.value("count") < 200

@@ -1,4 +1,4 @@
-"""Many processes share one file: each sees at once what the others did, and no write is lost."""
+"""Many processes share one database: each sees at once what the others did, and no write is lost."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from contextlib import closing
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 
 import memoranda
 from memoranda import Memory
 
 RunChild = Callable[..., Any]
+pytestmark = pytest.mark.capability("processes")
 
 WRITER = """
 import sys, memoranda
-path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with memoranda.open(path, busy_timeout=60) as memory:
+address, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with memoranda.open(address, busy_timeout=60) as memory:
     own, shared = memory.scope(user=name), memory.scope(project="shared")
     print("ready", flush=True)
     sys.stdin.readline()
@@ -38,10 +40,23 @@ with memoranda.open(sys.argv[1], busy_timeout=float(sys.argv[2])) as memory:
             print(f"{type(error).__name__}: {error.details}", flush=True)
 """
 
+# Keeps all writers out, and no reader.
 LOCK = """
-import sys, apsw
-connection = apsw.Connection(sys.argv[1])
-connection.execute("BEGIN IMMEDIATE")
+import sys, apsw, psycopg
+
+def lock_file():
+    connection = apsw.Connection(sys.argv[1])
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+def lock_tables():
+    connection = psycopg.connect(sys.argv[1])
+    tables = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r'"
+    names = ", ".join(name for (name,) in connection.execute(tables).fetchall())
+    connection.execute(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
+    return connection
+
+connection = lock_tables() if "://" in sys.argv[1] else lock_file()
 print("locked", flush=True)
 sys.stdin.readline()
 connection.execute("ROLLBACK")
@@ -50,16 +65,16 @@ connection.close()
 
 
 @pytest.fixture
-def memory(path: str) -> Iterator[Memory]:
-    with memoranda.open(path) as memory:
+def memory(address: str) -> Iterator[Memory]:
+    with memoranda.open(address) as memory:
         yield memory
 
 
 class Agent:
-    """Another process that has the same file open."""
+    """Another process that has the same database open."""
 
-    def __init__(self, run_child: RunChild, path: str, *, patience: float = 30) -> None:
-        self._child = run_child(AGENT, path, patience)
+    def __init__(self, run_child: RunChild, address: str, *, patience: float = 30) -> None:
+        self._child = run_child(AGENT, address, patience)
         assert self._child.hear() == "ready"
 
     def __call__(self, expression: str) -> str:
@@ -67,11 +82,11 @@ class Agent:
         return self._child.hear()
 
 
-def test_all_writes_of_four_processes_are_there(path: str, run_child: RunChild):
+def test_all_writes_of_four_processes_are_there(address: str, run_child: RunChild):
     names, count = [f"process{number}" for number in range(4)], 100
-    children = [run_child(WRITER, path, name, count) for name in names]
+    children = [run_child(WRITER, address, name, count) for name in names]
     children[0].run_together(children)
-    with memoranda.open(path) as memory:
+    with memoranda.open(address) as memory:
         for name in names:
             facts = memory.scope(user=name).list("key")
             assert [fact.value for fact in facts] == [{"from": name, "number": number} for number in range(count)]
@@ -81,8 +96,8 @@ def test_all_writes_of_four_processes_are_there(path: str, run_child: RunChild):
         assert [finding for finding in memory.inspect() if not finding.ok] == []
 
 
-def test_a_write_is_seen_elsewhere_right_after_it_was_acknowledged(path: str, memory: Memory, run_child: RunChild):
-    reader = Agent(run_child, path)
+def test_a_write_is_seen_elsewhere_right_after_it_was_acknowledged(address: str, memory: Memory, run_child: RunChild):
+    reader = Agent(run_child, address)
     assert reader('memory.scope(user="ada").value("name")') == "None"
     for number in range(50):
         memory.scope(user="ada").set("name", number)
@@ -92,11 +107,11 @@ def test_a_write_is_seen_elsewhere_right_after_it_was_acknowledged(path: str, me
         assert memory.scope(user="ada").value("theirs") == number
 
 
-def test_busy_means_that_nothing_was_changed(path: str, memory: Memory, run_child: RunChild):
+def test_busy_means_that_nothing_was_changed(address: str, memory: Memory, run_child: RunChild):
     memory.scope(user="ada").set("name", "before")
     anchor = memory.ledger.anchor()
-    writer = Agent(run_child, path, patience=0.05)
-    lock = run_child(LOCK, path)
+    writer = Agent(run_child, address, patience=0.05)
+    lock = run_child(LOCK, address)
     assert lock.hear() == "locked"
     for write in ('set("name", "during")', 'delete("name")', 'session("s").scope'):
         assert writer(f'memory.scope(user="ada").{write}').startswith("Busy:")
@@ -110,10 +125,10 @@ def test_busy_means_that_nothing_was_changed(path: str, memory: Memory, run_chil
     assert memory.scope(user="ada").value("name") == "after"
 
 
-def test_a_lock_that_is_let_go_in_time_is_waited_for(path: str, memory: Memory, run_child: RunChild):
+def test_a_lock_that_is_let_go_in_time_is_waited_for(address: str, memory: Memory, run_child: RunChild):
     """The control of the one above: with patience, the same write succeeds."""
-    writer = Agent(run_child, path, patience=60)
-    lock = run_child(LOCK, path)
+    writer = Agent(run_child, address, patience=60)
+    lock = run_child(LOCK, address)
     assert lock.hear() == "locked"
     writer._child.say('memory.scope(user="ada").set("name", "patient").version')
     lock.say("enough")
@@ -121,8 +136,8 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(path: str, memory: Memory, 
     assert writer._child.hear() == "1"
 
 
-def test_a_definition_holds_in_other_processes_at_once(path: str, memory: Memory, run_child: RunChild):
-    other = Agent(run_child, path)
+def test_a_definition_holds_in_other_processes_at_once(address: str, memory: Memory, run_child: RunChild):
+    other = Agent(run_child, address)
     text = 'memory.scope(user="ada").set("profile", {"age": "old"}).version'
     assert other(text) == "1"
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
@@ -137,8 +152,8 @@ def test_a_definition_holds_in_other_processes_at_once(path: str, memory: Memory
     assert other('memory.scope(user="ada").set("profile", "anything").version') == "5"
 
 
-def test_a_revoked_grant_is_refused_in_other_processes_at_once(path: str, memory: Memory, run_child: RunChild):
-    other = Agent(run_child, path)
+def test_a_revoked_grant_is_refused_in_other_processes_at_once(address: str, memory: Memory, run_child: RunChild):
+    other = Agent(run_child, address)
     write = 'memory.acting_as("agent:a").scope(user="ada").set("name", 1).version'
     read = 'memory.acting_as("agent:a").scope(user="ada").value("name")'
     assert other(write).startswith("Denied:") and other(read).startswith("Denied:")
@@ -155,8 +170,8 @@ def test_a_revoked_grant_is_refused_in_other_processes_at_once(path: str, memory
     assert other(write).startswith("Denied:")
 
 
-def test_an_ended_session_is_over_in_other_processes_at_once(path: str, memory: Memory, run_child: RunChild):
-    other = Agent(run_child, path)
+def test_an_ended_session_is_over_in_other_processes_at_once(address: str, memory: Memory, run_child: RunChild):
+    other = Agent(run_child, address)
     session = memory.scope(user="ada").session("s")
     assert other('memory.scope(session="s").set("step", 1).version') == "1"
     session.end()
@@ -164,9 +179,9 @@ def test_an_ended_session_is_over_in_other_processes_at_once(path: str, memory: 
     assert other('memory.scope(session="s").list()') == "[]"
 
 
-def test_an_erasure_elsewhere_is_seen_and_scrubbed(path: str, memory: Memory, run_child: RunChild):
+def test_an_erasure_elsewhere_is_seen_and_scrubbed(address: str, memory: Memory, run_child: RunChild):
     """An idle process that has the file open does not keep the bytes from being rewritten."""
-    other = Agent(run_child, path)
+    other = Agent(run_child, address)
     memory.scope(user="ada").set("name", "Ada")
     assert other('memory.scope(user="ada").value("name")') == "'Ada'"
     assert memory.erase(user="ada").scrubbed
@@ -174,33 +189,66 @@ def test_an_erasure_elsewhere_is_seen_and_scrubbed(path: str, memory: Memory, ru
     assert other('memory.scope(user="ada").set("name", "back").version') == "2"
 
 
-def raise_version(path: str) -> int:
-    with closing(apsw.Connection(path)) as connection:
-        version: int = connection.pragma("user_version")
-        connection.pragma("user_version", version + 1)
-    return version
+class Versions:
+    """The schema's version in a database, and the length of the ledger, without a program of ours."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.on_postgres = "://" in address
+
+    def move(self, by: int) -> int:
+        """Move the version; return what it was."""
+        if self.on_postgres:
+            ((moved,),) = self._query(f"UPDATE memoranda.migrated SET version = version + {by} RETURNING version")
+            return moved - by
+        with closing(apsw.Connection(self._address)) as connection:
+            version: int = connection.pragma("user_version")
+            connection.pragma("user_version", version + by)
+            return version
+
+    def count_events(self) -> int:
+        ((count,),) = self._query(f"SELECT count(*) FROM {'memoranda.' * self.on_postgres}events")
+        return count
+
+    def _query(self, statement: str) -> list[Any]:
+        if self.on_postgres:
+            with psycopg.connect(self._address, autocommit=True) as connection:
+                return connection.execute(statement.encode()).fetchall()
+        with closing(apsw.Connection(self._address)) as connection:
+            return list(connection.execute(statement))
 
 
-def test_a_newer_database_is_refused_when_opened(path: str, memory: Memory):
+@pytest.fixture
+def versions(address: str) -> Iterator[Versions]:
+    """Versions that are as they were when the test is over: on PostgreSQL all tests share the tables."""
+    versions = Versions(address)
+    before = versions.move(0) if versions.on_postgres else None
+    yield versions
+    if before is not None:
+        versions.move(before - versions.move(0))
+
+
+def test_a_newer_database_is_refused_when_opened(address: str, memory: Memory, versions: Versions):
     memory.scope(user="ada").set("name", "Ada")
-    version = raise_version(path)
+    version = versions.move(1)
     with pytest.raises(memoranda.MigrationNeeded) as refusal:
-        memoranda.open(path)
+        memoranda.open(address)
     assert (refusal.value.found, refusal.value.wanted) == (version + 1, version)
 
 
-def test_a_database_that_became_newer_is_refused_by_who_had_it_open(path: str, memory: Memory, run_child: RunChild):
-    other = Agent(run_child, path)
+def test_a_database_that_became_newer_is_refused_by_who_had_it_open(
+    address: str, memory: Memory, versions: Versions, run_child: RunChild
+):
+    other = Agent(run_child, address)
     assert other('memory.scope(user="ada").set("name", "Ada").version') == "1"
     length = memory.ledger.anchor().length
-    version = raise_version(path)
+    version = versions.move(1)
     wanted = f"'found': {version + 1}, 'wanted': {version}"
     for write in ('set("name", "late")', 'delete("name")', 'session("s")'):
         answer = other(f'memory.scope(user="ada").{write}')
         assert answer.startswith("MigrationNeeded:") and wanted in answer
     with pytest.raises(memoranda.MigrationNeeded):
         memory.scope(user="ada").set("name", "late")
-    with closing(apsw.Connection(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM events").get == length
-        connection.pragma("user_version", version)
+    assert versions.count_events() == length
+    versions.move(-1)
     assert other('memory.scope(user="ada").set("name", "again").version') == "2"  # the control: it was only that

@@ -47,8 +47,8 @@ WRITER = (
 import itertools, json, os, sys, threading
 import memoranda
 
-path, round = sys.argv[1], int(sys.argv[2])
-memory = memoranda.open(path, embedder="hashing:64")
+address, round = sys.argv[1], int(sys.argv[2])
+memory = memoranda.open(address, embedder="hashing:64")
 
 def work(thread):
     made = []
@@ -72,8 +72,8 @@ ALL = 100_000
 class Checks:
     """What has to hold after each kill."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, address: str) -> None:
+        self.address = address
         self.anchor = Anchor(0, GENESIS)
         self.stored: dict[str, str] = {}
         """Acknowledged: text by id."""
@@ -94,7 +94,7 @@ class Checks:
             assert [answer["number"] for answer in own] == list(range(len(own)))
             open_forgets |= self.follow(round.number, thread, own)
         limits = memoranda.Limits(recall=ALL)
-        with memoranda.open(self.path, embedder="hashing:64", limits=limits) as memory:
+        with memoranda.open(self.address, embedder="hashing:64", limits=limits) as memory:
             assert memory.ledger.verify(anchor=self.anchor).ok  # it only grew
             assert [finding for finding in memory.inspect() if not finding.ok] == []
             self.check_entries(memory, open_forgets)
@@ -160,10 +160,11 @@ class Checks:
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_to_a_kill(path: str, deep: bool):
+@pytest.mark.capability("crash")
+def test_nothing_acknowledged_is_lost_to_a_kill(address: str, deep: bool):
     rounds = 150 if deep else 6
-    checks = Checks(path)
-    done = kill_rounds(WRITER, path, rounds=rounds, acknowledgements=(1, 40), linger=0.02, seed=7, check=checks)
+    checks = Checks(address)
+    done = kill_rounds(WRITER, address, rounds=rounds, acknowledgements=(1, 40), linger=0.02, seed=7, check=checks)
     assert len(done) == rounds
     assert set(checks.kinds) == {"one", "many", "replace", "forget", "recall"}
     assert checks.gone and set(checks.stored) - checks.gone
@@ -189,8 +190,8 @@ time.sleep(60)
 )
 
 
-def test_a_writer_that_boasts_is_found_out(path: str):
+def test_a_writer_that_boasts_is_found_out(address: str):
     """The control: an acknowledgement without an entry does not pass."""
     assert {"one", "many"} & {request(0, 0, number)["kind"] for number in range(4)}
     with pytest.raises(AssertionError, match=r"was acknowledged and is not found|could not be forgotten"):
-        kill_rounds(BOASTER, path, rounds=1, acknowledgements=(4, 4), check=Checks(path))
+        kill_rounds(BOASTER, address, rounds=1, acknowledgements=(4, 4), check=Checks(address))

@@ -1,5 +1,7 @@
 """Every storage call fails while entries are remembered, forgotten, moved and erased: all of a step is there, or none.
 
+On a file the calls of its disk fail; on PostgreSQL the connection is lost, or the server.
+
 The program that lived through it goes on with the index it has. What that finds is what a fresh one finds.
 """
 
@@ -12,11 +14,15 @@ from contextlib import closing
 from typing import Any
 
 import apsw
+import postgres_server
 import pytest
 from broken_indexes import follow_no_removals
+from cut_connections import FaultyLine
 
 import memoranda
 from memoranda import Memory, StorageError
+from memoranda.store.base import Store
+from memoranda.store.postgres import PostgresStore
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Point, Trial, sweep
 from memoranda.testing.faults import ErrorName
@@ -121,21 +127,28 @@ def rankings(memory: Memory) -> list[tuple[str, float]]:
 
 
 class Life:
-    """Goes through the steps on a failing disk, and looks after each of them what can be found."""
+    """Goes through the steps on a failing store, and looks after each of them what can be found."""
 
-    def __init__(self, disk: FaultyDisk) -> None:
+    def __init__(self, disk: FaultyDisk | FaultyLine) -> None:
         self.disk = disk
         self.memory: Memory | None = None
         self.open_questions = 0
         self.clean_failures = 0
+
+    def open_failing(self, trial: Trial) -> Store:
+        """Open the store whose calls fail."""
+        raise NotImplementedError
+
+    def open_sound(self, trial: Trial) -> Store:
+        """Open what is left with a store whose calls do not fail."""
+        raise NotImplementedError
 
     def run(self, trial: Trial) -> None:
         self.possible: list[State] = [{"ada": frozenset(), "bob": frozenset()}]
         self.clock = FakeClock()
         self.memory = None
         failure: StorageError | None = None
-        store = SqliteStore(str(trial.directory / "memory.db"), vfs=self.disk.vfs, busy_timeout=0.1)
-        self.memory = Memory(store, clock=self.clock, ids=CountingIds(), embedder=HOME)
+        self.memory = Memory(self.open_failing(trial), clock=self.clock, ids=CountingIds(), embedder=HOME)
         for name, act, expected in STEPS:
             before = self.possible
             after = [self.with_home(expected(state), name) for state in before]
@@ -172,10 +185,7 @@ class Life:
         self.possible = [found]
 
     def check(self, trial: Trial) -> None:
-        path = str(trial.directory / "memory.db")
-        with Memory(SqliteStore(path), clock=self.clock, ids=CountingIds(), embedder=HOME) as fresh:
-            with closing(apsw.Connection(path)) as connection:
-                assert connection.pragma("integrity_check") == "ok"
+        with Memory(self.open_sound(trial), clock=self.clock, ids=CountingIds(), embedder=HOME) as fresh:
             if self.memory is not None:
                 self.look(fresh, "reopening")
                 assert find(self.memory) == self.possible[0]
@@ -187,12 +197,74 @@ class Life:
             assert fresh.scope(user="carol").recall("thyme", collection="notes").count == 1
 
 
+class FileLife(Life):
+    """On a file, whose disk fails."""
+
+    disk: FaultyDisk
+
+    def open_failing(self, trial: Trial) -> Store:
+        return SqliteStore(str(trial.directory / "memory.db"), vfs=self.disk.vfs, busy_timeout=0.1)
+
+    def open_sound(self, trial: Trial) -> Store:
+        path = str(trial.directory / "memory.db")
+        store = SqliteStore(path)
+        with closing(apsw.Connection(path)) as connection:
+            assert connection.pragma("integrity_check") == "ok"
+        return store
+
+
+class ServerLife(Life):
+    """On a server, whose connections are lost."""
+
+    disk: FaultyLine
+
+    def __init__(self, server: postgres_server.PostgresServer, line: FaultyLine) -> None:
+        super().__init__(line)
+        self.server = server
+
+    def open_failing(self, trial: Trial) -> Store:
+        return PostgresStore(self.disk.url, busy_timeout=0.05 if trial.point.persistent else 30.0)
+
+    def open_sound(self, trial: Trial) -> Store:
+        return PostgresStore(self.server.url())
+
+
+@pytest.mark.slow
+@pytest.mark.capability("fault sweep", backend="postgres")
+@pytest.mark.parametrize(
+    ("error", "persistent", "step"),
+    [("answer", False, 197), ("answer", True, 173), ("commit", False, 5), ("commit", True, 5), ("crash", False, 211)],
+    ids=lambda one: str(one),
+)
+def test_each_step_happens_whole_or_not_at_all_on_a_server(
+    postgres: postgres_server.PostgresServer, error: str, persistent: bool, step: int
+):
+    with FaultyLine(postgres) as line:
+        life = ServerLife(postgres, line)
+        done = sweep(
+            life.run,
+            life.check,
+            disk=line,
+            prepare=lambda trial: postgres.empty(),
+            errors=[error],
+            persistent=[persistent],
+            expected=(StorageError,),
+            first=9 if error == "crash" else 2,
+            step=(11 if error == "crash" else 1) if STRIDE == 1 else step,
+        )
+    assert done.complete and len(done.points) >= 2
+    if persistent:
+        assert life.clean_failures > 0
+    else:
+        assert done.raised <= 1 and life.clean_failures <= 1  # but for an address that does not answer at first
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
     first = 1 if STRIDE == 1 else {"ioerr": 12, "full": 13}[error]
     with FaultyDisk() as disk:
-        life = Life(disk)
+        life = FileLife(disk)
         done = sweep(
             life.run,
             life.check,
@@ -213,7 +285,7 @@ def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
 @pytest.fixture
 def life() -> Iterator[Life]:
     with FaultyDisk() as disk:
-        yield Life(disk)
+        yield FileLife(disk)
 
 
 def try_once(life: Life, tmp_path: Any) -> Trial:

@@ -1,4 +1,4 @@
-"""Drive entries on a SQLite file and on the reference store side by side; an oracle says what must be found.
+"""Drive entries on a database and on the reference store side by side; an oracle says what must be found.
 
 Both are below the same engine and the same indexes, so a mistake in those would look the same on both sides. The
 oracle, `Oracle`, shares no code with them: it keeps a list of entries, and says which of them a recall must find.
@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from machines import OnPostgres
 
 from memoranda import MemorandaError, Memory, NotFound, Scope, ScopeEnded
 from memoranda.engine import entries
@@ -37,7 +38,7 @@ from memoranda.engine.collections import BeginReembedding, EndReembedding, Reemb
 from memoranda.model.entry import MODES, Entry, Match, Mode, Recalled, Remembered
 from memoranda.retrieval.index.columns import Columns
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.store.base import Reader
+from memoranda.store.base import Reader, Store
 from memoranda.store.memory import MemoryStore
 from memoranda.store.sql import entries as entry_rows
 from memoranda.store.sqlite import SqliteStore
@@ -266,14 +267,14 @@ class EntriesSideBySide(RuleBasedStateMachine):
         self.clocks = (FakeClock(), FakeClock())
         self.ids = (CountingIds(), CountingIds())
         self.plain = MemoryStore()
-        self.file = self.open_file()
-        self.memories = (self.stand_on(self.file, 0), self.stand_on(self.plain, 1))
+        self.store = self.open_store()
+        self.memories = (self.stand_on(self.store, 0), self.stand_on(self.plain, 1))
         self.oracle = Oracle()
         self.moments: list[datetime] = [self.now]
         self.latest = self.now
         self.steps = 0
 
-    def open_file(self) -> SqliteStore:
+    def open_store(self) -> Store:
         return SqliteStore(str(self.directory / "memory.db"), durability="normal")
 
     def stand_on(self, store: Any, side: int) -> Memory:
@@ -285,15 +286,15 @@ class EntriesSideBySide(RuleBasedStateMachine):
 
     def both(self, call: Callable[[Memory], Any], same: Callable[[Any, Any], object] | None = None) -> Any:
         """Make one call on both sides; the answers, or the errors, are the same. Return the answer or the error."""
-        file, plain = (self.attempt(call, memory) for memory in self.memories)
-        if isinstance(file, MemorandaError) or isinstance(plain, MemorandaError):
-            assert (type(file), str(file)) == (type(plain), str(plain))
+        stored, plain = (self.attempt(call, memory) for memory in self.memories)
+        if isinstance(stored, MemorandaError) or isinstance(plain, MemorandaError):
+            assert (type(stored), str(stored)) == (type(plain), str(plain))
         elif same is not None:
-            same(file, plain)
+            same(stored, plain)
         else:
-            assert canonical(file) == canonical(plain)
-        note(f"-> {file!r}")
-        return file
+            assert canonical(stored) == canonical(plain)
+        note(f"-> {stored!r}")
+        return stored
 
     def attempt(self, call: Callable[[Memory], Any], memory: Memory) -> Any:
         try:
@@ -544,8 +545,8 @@ class EntriesSideBySide(RuleBasedStateMachine):
     def reopen(self) -> None:
         """One side begins anew, with no index in memory; the other goes on with what it has."""
         self.memories[0].close()
-        self.file = self.open_file()
-        self.memories = (self.stand_on(self.file, 0), self.memories[1])
+        self.store = self.open_store()
+        self.memories = (self.stand_on(self.store, 0), self.memories[1])
 
     @rule()
     def scrub(self) -> None:
@@ -577,7 +578,7 @@ class EntriesSideBySide(RuleBasedStateMachine):
             self.inspect()
 
     def inspect(self) -> None:
-        assert self.file.read(events) == self.plain.read(events)
+        assert self.store.read(events) == self.plain.read(events)
         for memory in self.memories:
             assert [finding for finding in memory.inspect() if not finding.ok] == []
 
@@ -608,7 +609,20 @@ def events(rows: Reader) -> list[bytes]:
 
 # A step looks at much, so fewer examples than of other properties have to do at ordinary depth.
 EntriesSideBySide.TestCase.settings = settings(max_examples=max(12, settings().max_examples // 2))
-TestEntriesSideBySide = pytest.mark.slow(EntriesSideBySide.TestCase)
+TestEntriesSideBySide = pytest.mark.capability("state machine", backend="sqlite")(
+    pytest.mark.slow(EntriesSideBySide.TestCase)
+)
+
+
+class PostgresEntriesSideBySide(OnPostgres, EntriesSideBySide):
+    pass
+
+
+# Each step asks some hundred questions, of a server.
+PostgresEntriesSideBySide.TestCase.settings = settings(max_examples=max(3, settings().max_examples // 10))
+TestPostgresEntriesSideBySide = pytest.mark.capability("state machine", backend="postgres")(
+    pytest.mark.usefixtures("machines_on_postgres")(pytest.mark.slow(PostgresEntriesSideBySide.TestCase))
+)
 
 
 # controls: each of these mistakes is found
@@ -639,7 +653,7 @@ MISTAKES = [follow_no_removals, filter_nothing, never_expire, see_one_namespace,
 def test_a_mistake_is_found(mistake: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch):
     mistake(monkeypatch)
     found = settings(
-        max_examples=50, phases=[Phase.generate], derandomize=True, database=None, report_multiple_bugs=False
+        max_examples=200, phases=[Phase.generate], derandomize=True, database=None, report_multiple_bugs=False
     )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(EntriesSideBySide, settings=found)

@@ -1,4 +1,4 @@
-"""Indexes follow the file: what another process or thread was told is done, the next recall knows.
+"""Indexes follow the database: what another process or thread was told is done, the next recall knows.
 
 What ended is left out when the rows are read, so that a stale index does not easily show it; it would give it a place.
 So the recalls here ask for as few matches as there are entries, and something that is gone would take one of them.
@@ -41,16 +41,16 @@ with memoranda.open(sys.argv[1], embedder="hashing:64", busy_timeout=30) as memo
 
 
 @pytest.fixture
-def memory(path: str) -> Iterator[Memory]:
-    with memoranda.open(path, embedder="hashing:64") as memory:
+def memory(address: str) -> Iterator[Memory]:
+    with memoranda.open(address, embedder="hashing:64") as memory:
         yield memory
 
 
 class Agent:
-    """Another process that has the same file open."""
+    """Another process that has the same database open."""
 
-    def __init__(self, run_child: RunChild, path: str) -> None:
-        self._child = run_child(AGENT, path)
+    def __init__(self, run_child: RunChild, address: str) -> None:
+        self._child = run_child(AGENT, address)
         assert self._child.hear() == "ready"
 
     def __call__(self, expression: str) -> Any:
@@ -58,8 +58,9 @@ class Agent:
         return ast.literal_eval(self._child.hear())
 
 
-def test_each_step_of_another_process_is_seen_at_once(path: str, memory: Memory, run_child: RunChild):
-    other, ada = Agent(run_child, path), memory.scope(user="ada")
+@pytest.mark.capability("processes")
+def test_each_step_of_another_process_is_seen_at_once(address: str, memory: Memory, run_child: RunChild):
+    other, ada = Agent(run_child, address), memory.scope(user="ada")
     where: dict[str, Any] = {"collection": "notes"}
 
     def sees(*contents: str) -> None:
@@ -106,8 +107,9 @@ def test_each_step_of_another_process_is_seen_at_once(path: str, memory: Memory,
     sees("a rope")
 
 
-def test_what_one_process_is_told_the_other_finds_fifty_times(path: str, memory: Memory, run_child: RunChild):
-    other, ada = Agent(run_child, path), memory.scope(user="ada")
+@pytest.mark.capability("processes")
+def test_what_one_process_is_told_the_other_finds_fifty_times(address: str, memory: Memory, run_child: RunChild):
+    other, ada = Agent(run_child, address), memory.scope(user="ada")
     choose, standing = random.Random(5), dict[str, str]()
     for number in range(50):
         if standing and choose.random() < 0.4:
@@ -201,8 +203,8 @@ MOST = 10_000
 """More entries than there ever are."""
 
 
-def open_beside(path: str) -> Memory:
-    return memoranda.open(path, embedder="hashing:64", busy_timeout=60, limits=memoranda.Limits(recall=MOST))
+def open_beside(address: str) -> Memory:
+    return memoranda.open(address, embedder="hashing:64", busy_timeout=60, limits=memoranda.Limits(recall=MOST))
 
 
 def recall_all(place: ScopedMemory) -> list[str]:
@@ -273,14 +275,15 @@ def assert_telling(history: History) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memories", [1, 2], ids=["one memory", "two memories"])
-def test_a_recall_sees_what_was_acknowledged_before_it_began(path: str, deep: bool, memories: int):
-    with open_beside(path) as one, open_beside(path) as two:
+@pytest.mark.capability("processes")
+def test_a_recall_sees_what_was_acknowledged_before_it_began(address: str, deep: bool, memories: int):
+    with open_beside(address) as one, open_beside(address) as two:
         history = record([one, two][:memories], steps=400 if deep else 60)
         assert_telling(history)
         assert history.problems() == []
         # When all is quiet, every remaining entry is found once, by the memories that took part and by a fresh one.
         standing = sorted(text for text, life in history.lives.items() if life.forgotten is None)
-        with open_beside(path) as fresh:
+        with open_beside(address) as fresh:
             for memory in (one, two, fresh):
                 place = memory.scope(user="ada")
                 assert sorted(recall_all(place)) == standing
@@ -291,11 +294,11 @@ def test_a_recall_sees_what_was_acknowledged_before_it_began(path: str, deep: bo
 
 
 @pytest.mark.slow
-def test_what_is_replaced_under_its_key_is_found_once_at_every_moment(path: str, deep: bool, eager_threads: None):
+def test_what_is_replaced_under_its_key_is_found_once_at_every_moment(address: str, deep: bool, eager_threads: None):
     times = 2_000 if deep else 150
     over = threading.Event()
     seen: list[int] = []
-    with memoranda.open(path, embedder="hashing:64", durability="normal") as memory:
+    with memoranda.open(address, embedder="hashing:64", durability="normal") as memory:
         ada = memory.scope(user="ada")
         ada.remember_many([{"content": f"filler {number}"} for number in range(50)], collection="notes")
         ada.remember("version 0 of the plan", collection="notes", key="plan")
@@ -326,7 +329,7 @@ def eager_threads() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
-def test_a_recall_that_lags_behind_is_found_out(path: str):
+def test_a_recall_that_lags_behind_is_found_out(address: str):
     """The control: slightly outdated results are detected as wrong."""
     last: list[list[str]] = [[]]
 
@@ -334,6 +337,6 @@ def test_a_recall_that_lags_behind_is_found_out(path: str):
         last.append(recall_all(place))
         return last[-2]
 
-    with open_beside(path) as memory:
+    with open_beside(address) as memory:
         problems = record([memory], steps=40, recall=recall_late).problems()
     assert any("that missed it" in each for each in problems) and any("that found it" in each for each in problems)

@@ -30,23 +30,25 @@ _numbers = count(1)
 class Served:
     """A server process, and clients of it."""
 
-    def __init__(self, db: Path, *flags: str, warm: bool = False, **variables: str) -> None:
+    def __init__(
+        self, db: Path | str, *flags: str, warm: bool = False, log: Path | None = None, **variables: str
+    ) -> None:
         """Start a new process as users do, or a `warm` one with everything imported."""
         self.db = db
-        self.log = db.with_suffix(".log")
+        self.log = log or Path(db).with_suffix(".log")
         arguments = ["serve", "--db", str(db), "--port", "0", "--json", *flags]
         env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | variables
         warmth = "models" if "OPENAI_BASE_URL" in variables else "server"
         with ExitStack() as starting:
-            with self.log.open("ab") as log:
+            with self.log.open("ab") as log_file:
                 self.process = starting.enter_context(
-                    warm_memoranda.run_fork(*arguments, warmth=warmth, stderr=log, env=env)
+                    warm_memoranda.run_fork(*arguments, warmth=warmth, stderr=log_file, env=env)
                     if warm
                     else run_process(
                         [sys.executable, "-m", "memoranda.cli", *arguments],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
-                        stderr=log,
+                        stderr=log_file,
                         env=env,
                     )
                 )
@@ -88,7 +90,7 @@ class Served:
 
 
 @contextmanager
-def run_server(db: Path, *flags: str, **variables: str) -> Generator[Served]:
+def run_server(db: Path, *flags: str, **variables: Any) -> Generator[Served]:
     """Run a server over a file while the block lasts."""
     # Workers begin as the process does that starts them, so that one has to be the real one.
     served = Served(db, *flags, warm="--workers" not in flags, **variables)
@@ -128,9 +130,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Return a function that starts servers; given a number of workers, as new processes, as users start them."""
     started: list[Served] = []
 
-    def begin(*flags: str, db: Path | None = None, **variables: str) -> Served:
+    def begin(*flags: str, db: Path | str | None = None, **variables: Any) -> Served:
         warm = "--workers" not in flags
-        started.append(Served(db or tmp_path / "memory.db", *flags, warm=warm, **variables))
+        log = tmp_path / f"server-{len(started)}.log"
+        started.append(Served(db or tmp_path / "memory.db", *flags, warm=warm, log=log, **variables))
         return started[-1]
 
     yield begin

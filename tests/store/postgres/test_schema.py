@@ -62,6 +62,7 @@ def made_by(connection: Connection, *scripts: str) -> set[tuple[Any, ...]]:
     return {tuple(map(str, row)) for some in rows for row in some}
 
 
+@pytest.mark.capability("migration", backend="postgres")
 def test_the_migrations_in_order_give_the_schema(connection: Connection):
     assert SCHEMA.count(" PARTITION BY HASH (tenant);") == len(PARTITIONED)
     assert made_by(connection, UNPARTITIONED) == made_by(connection, *MIGRATIONS)

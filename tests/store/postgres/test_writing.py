@@ -363,6 +363,22 @@ def test_a_number_is_higher_than_all_before_it_whoever_was_given_those(database:
         assert numbers == sorted(set(numbers))
 
 
+@pytest.mark.parametrize("boundary", [2**15, 2**31])
+def test_entries_are_found_when_their_numbers_outgrow_a_smaller_type(postgres: Server, database: str, boundary: int):
+    """The driver chose the type of the first pages of an index, and refused the larger numbers of a later one."""
+    postgres.execute(f"ALTER SEQUENCE memoranda.numbers RESTART WITH {boundary - 3_200}")
+    for _ in range(2):  # the second memory builds its index from all entries
+        with memoranda.open(database, embedder="hashing:8") as memory:
+            ada = memory.scope(user="ada")
+            if ada.entries(collection="notes", limit=1) == []:
+                for begin in range(0, 3_500, 500):
+                    items = [{"content": f"lighthouse {number}"} for number in range(begin, begin + 500)]
+                    ada.remember_many(items, collection="notes")
+            assert ada.recall("lighthouse 3499", collection="notes").results[0].content == "lighthouse 3499"
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT max(sequence) > %s FROM memoranda.entries", (boundary,)).fetchone() == (True,)
+
+
 def test_vectors_are_kept_after_those_of_their_embedder_were_dropped_in_the_same_work(store: PostgresStore):
     entry = Entry(id="e", scope=Scope(), collection="notes", content=None, metadata={}, created_at=NOON)
 

@@ -39,6 +39,7 @@ def tables(*scripts: str) -> set[tuple[apsw.SQLiteValue, ...]]:
     return set(connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall())
 
 
+@pytest.mark.capability("migration", backend="sqlite")
 def test_the_migrations_in_order_give_the_schema():
     assert tables(SCHEMA) == tables(*MIGRATIONS)
     assert tables(SCHEMA) != tables(*MIGRATIONS, "CREATE TABLE stray (a)")  # the comparison does see a difference

@@ -20,7 +20,7 @@ import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from memoranda.errors import Busy, UsageError
 from memoranda.store.postgres import deadline
@@ -291,7 +291,9 @@ class Pool:
         # A pooler may let others use our names of prepared statements, for statements of their own.
         connection.prepare_threshold = None if server.is_pooler else _PREPARED_AFTER
         connection.prepared_max = _STATEMENTS
-        # All our numbers are BIGINT; by default their size decides, which makes several statements of one.
+        # All our numbers are BIGINT; by default their size decides, which makes several statements of one. Lists are
+        # sent as text, and the first list would decide for all that follow it.
+        connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         return connection
 
