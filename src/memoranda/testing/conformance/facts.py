@@ -1034,12 +1034,12 @@ class ErasurePromises:
     def test_a_receipt_says_where_removed_content_remains(self, memory: Memory, store: Store) -> None:
         memory.scope(user="ada").set("bird", "the heron by the weir")
         receipt = memory.erase(user="ada")
-        assert receipt.remains.rows == receipt.remains.dead_rows == "gone"
-        assert receipt.remains.copies == "untested"
-        assert receipt.scrubbed == (receipt.remains.index_entries == "gone" and receipt.remains.free_space == "gone")
+        remains = receipt.remains
+        assert (remains.rows, remains.copies) == ("gone", "untested")
+        assert remains.dead_rows == "gone" or remains.reason  # a store that could do more says why it did not
+        assert receipt.scrubbed == (remains.dead_rows == remains.index_entries == remains.free_space == "gone")
         if receipt.scrubbed:
             assert not store.holds_bytes(b"the heron by the weir")
-        assert memory.scrub()
 
     def test_an_erasure_takes_the_sessions_a_subject_owns(self, memory: Memory) -> None:
         ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
