@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from memoranda.errors import InvalidValue, NotFound, Unavailable
-from memoranda.store.postgres.connection import Partitions, PostgresRows, Rights
-from memoranda.store.postgres.deadline import LONGEST_REWRITE, Connection
+from memoranda.store.postgres.deadline import LONGEST_REWRITE
 from memoranda.store.postgres.dialect import HERE, POSTGRES
 from memoranda.store.postgres.errors import translate
 from memoranda.store.postgres.migration import SCHEMA, VERSION, Manner, migrate
@@ -34,10 +33,18 @@ class PostgresSide(Side):
 
     kind = "postgres"
 
-    def __init__(self, connection: Connection, url: str) -> None:
-        """Use a connection that no other program has."""
-        super().__init__(url, PostgresRows(connection, url, Rights(url), Partitions()))
-        self.connection = connection
+    def __init__(self, settings: Settings, busy_timeout: float) -> None:
+        """Open a connection."""
+        with ExitStack() as closing:
+            closing.enter_context(_translating(settings.url))
+            pool = Pool(settings)
+            closing.callback(pool.close)
+            rows = closing.enter_context(pool.rows())
+            rows.connection.limit = LONGEST_REWRITE
+            rows.connection.execute(_statement("prepare_session"), (str(max(1, int(busy_timeout * 1000))),))
+            self._closing = closing.pop_all()
+        super().__init__(settings.url, rows)
+        self.connection = rows.connection
         self._types: dict[str, dict[str, str]] = {}
 
     def identity(self) -> tuple[Any, ...]:
@@ -57,18 +64,13 @@ class PostgresSide(Side):
                 with suppress(psycopg.Error):
                     self.connection.execute(b"ROLLBACK")
 
-    @contextmanager
-    def translating(self) -> Generator[None]:
+    def translating(self) -> AbstractContextManager[None]:
         """Raise errors of the driver as ours."""
-        try:
-            yield
-        except psycopg.Error as error:
-            raise translate(error, self.url) from error
+        return _translating(self.url)
 
     def close(self) -> None:
         """Close the connection."""
-        with suppress(psycopg.Error):
-            self.connection.close()
+        self._closing.close()
 
     def count(self, table: Table) -> int:
         """Return the number of rows of a table."""
@@ -233,7 +235,7 @@ class PostgresTarget(PostgresSide, Target):
 def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
     """Return a database that has our tables, brought to the current schema, as one side of a move."""
     settings = read_address(url, durability="full", busy_timeout=busy_timeout)
-    side = PostgresSide(_connect(settings, busy_timeout), settings.url)
+    side = PostgresSide(settings, busy_timeout)
     with closing_on_error(side), side.translating():
         side.check_owner()
         if not side.schema_version():
@@ -247,7 +249,7 @@ def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
 def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarget | None:
     """Return a database as the target of a move; None if it has no tables, and they are not to be created."""
     settings = read_address(url, durability="full", busy_timeout=busy_timeout)
-    target = PostgresTarget(_connect(settings, busy_timeout), settings.url)
+    target = PostgresTarget(settings, busy_timeout)
     with closing_on_error(target), target.translating():
         target.check_owner()
         if not target.is_unfinished():
@@ -258,14 +260,12 @@ def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarg
     return target
 
 
-def _connect(settings: Settings, busy_timeout: float) -> Connection:
+@contextmanager
+def _translating(url: str) -> Generator[None]:
     try:
-        connection = Pool(settings).connect()
-        connection.limit = LONGEST_REWRITE
-        connection.execute(_statement("prepare_session"), (str(max(1, int(busy_timeout * 1000))),))
+        yield
     except psycopg.Error as error:
-        raise translate(error, settings.url) from error
-    return connection
+        raise translate(error, url) from error
 
 
 def _statement(name: str) -> bytes:

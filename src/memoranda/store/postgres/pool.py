@@ -197,7 +197,7 @@ class Pool:
         self._closed = True
         self.distrust()
 
-    def connect(self) -> Connection:
+    def _connect(self) -> Connection:
         """Open a connection to the first host that fits."""
         if self._absent is not None and time.monotonic() < self._absent[0]:
             raise self._absent[1].with_traceback(None)
@@ -224,7 +224,7 @@ class Pool:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        rows = PostgresRows(self.connect(), self._settings.url, self._rights, self._partitions)
+        rows = PostgresRows(self._connect(), self._settings.url, self._rights, self._partitions)
         rows.statement_timeout = self._statement_timeout
         rows.tells_position = self._settings.has_standbys
         return rows
