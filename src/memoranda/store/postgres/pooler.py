@@ -17,6 +17,7 @@ import psycopg
 from psycopg.pq import DiagnosticField
 
 from memoranda.errors import Unavailable
+from memoranda.store.postgres.dialect import SQL
 
 _TRIES = 3
 """A new connection is likely, not certain, to be given what ours has just used."""
@@ -32,7 +33,7 @@ def check_pooler(ours: Connection, connect: Callable[[], Connection], url: str) 
 
     `connect` opens one more connection to the same address.
     """
-    row = ours.execute(b"SELECT pg_backend_pid()").fetchone()
+    row = ours.execute(SQL["get_process"]).fetchone()
     assert row is not None, "it returns one row"
     if row[0] == ours.info.backend_pid:
         return  # the server itself said who it is: nothing is in between
@@ -55,7 +56,7 @@ def check_pooler(ours: Connection, connect: Callable[[], Connection], url: str) 
 def _prepare(connection: Connection, name: bytes) -> bytes | None:
     """Prepare a statement; return the code of the error, or None if there was none."""
     line = connection.pgconn
-    line.send_prepare(name, b"SELECT 1")
+    line.send_prepare(name, SQL["get_process"])
     while line.flush():
         select.select([], [line.socket], [], _PATIENCE)
     while line.is_busy():

@@ -19,6 +19,10 @@ SELECT 1 FROM memoranda.events WHERE tenant = :tenant AND position = :position A
 -- Let one program at a time read the schema's version and migrate it. The number is `memorand` in ASCII.
 SELECT pg_advisory_xact_lock(x'6d656d6f72616e64'::bigint);
 
+-- name: get_process()
+-- The number of the server's process behind the connection.
+SELECT pg_backend_pid();
+
 -- name: get_surroundings()
 -- The encoding of the database, whether our schema exists, whether it has a version, and how much it contains.
 SELECT
