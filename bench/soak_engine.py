@@ -106,7 +106,7 @@ class Insider:
 def main() -> None:
     """Work until told to stop."""
     start, worker, journal = read_start()
-    with memoranda.open(start.ground.db) as memory:
+    with memoranda.open(start.ground.db, busy_timeout=start.ground.busy_timeout) as memory:
         work(start, journal, Insider(memory, start.ground, worker, journal).tasks())
 
 

@@ -163,6 +163,11 @@ class Ground(msgspec.Struct, frozen=True):
         return self.address or self.folder / "soak.db"
 
     @property
+    def busy_timeout(self) -> float:
+        """Seconds that a call waits: longer than a database of PostgreSQL is away that was killed."""
+        return 60.0 if self.address else 5.0
+
+    @property
     def agents(self) -> Path:
         """The folder of the agents that are served."""
         return self.folder / "agents"
@@ -189,6 +194,7 @@ class Ground(msgspec.Struct, frozen=True):
             "MEMORANDA_WORKFLOWS": str(self.folder / "workflows"),
             "MEMORANDA_SLEEP_DELAY": "5",
             "MEMORANDA_SLEEP_EVERY": "10",
+            "MEMORANDA_BUSY_TIMEOUT": str(self.busy_timeout),
         }
 
 

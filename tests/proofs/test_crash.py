@@ -83,6 +83,7 @@ class Checks:
         self.acknowledged += zip(asked, answers, strict=True)
         self.kinds |= {each["kind"] for each in asked}
         with memoranda.open(self.address) as memory:
+            memory.settle()  # whatever is chained a moment after its commit
             assert memory.ledger.verify(anchor=self.anchor).ok  # it only grew
             assert [finding for finding in memory.inspect() if not finding.ok] == []
             for each, answer in zip(asked, answers, strict=True):

@@ -160,6 +160,7 @@ class Life:
 
     def check(self, trial: Trial) -> None:
         with Memory(self.open_sound(trial), clock=late(), ids=CountingIds()) as memory:
+            memory.settle()  # whatever is chained a moment after its commit
             assert memory.ledger.verify().ok
             assert [finding for finding in memory.inspect() if not finding.ok] == []
             self.check_story(trial, memory)

@@ -230,6 +230,7 @@ def lost(address: str, said: list[tuple[float, dict[str, Any]]]) -> list[str]:
                     counted[tenant].append(one["version"])
         for tenant in TENANTS:
             there = memory.in_tenant(tenant)
+            there.settle()  # whatever is chained a moment after its commit
             history = there.scope(project="shared").history("count")
             numbers = list(range(1, len(history) + 1))
             if [one.version for one in history] != numbers or [one.value for one in history] != numbers:
