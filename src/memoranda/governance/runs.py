@@ -8,7 +8,7 @@ the fact `runs.run` in the scope `run:<id>`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, ClassVar, cast
@@ -19,7 +19,7 @@ from memoranda.engine.facts import ListFacts, SetFact, WriteFacts, write_facts
 from memoranda.engine.pages import take_within
 from memoranda.engine.reviews import hold
 from memoranda.engine.sessions import EndScope, StartSession, end_scope, start_session
-from memoranda.engine.verbs import Call, Outcome, verb
+from memoranda.engine.verbs import Call, Outcome, verb, within_scope
 from memoranda.errors import Conflict, Corrupt, Hint, NotFound, NotVerified, ScopeEnded, UsageError
 from memoranda.governance.approvals import find_approval
 from memoranda.governance.ledger import LedgerEnd, Signature
@@ -106,7 +106,12 @@ def _weight(writes: tuple[SetFact, ...]) -> tuple[int, int]:
     return len(writes), sum(write.weight()[1] for write in writes)
 
 
-@verb(RecordRun, can_wait=False)
+def _within(effect: RecordRun) -> Sequence[Scope] | None:
+    # What ends a scope has the tenant to itself.
+    return None if effect.ends is not None else (effect.scope, *(write.scope for write in effect.writes))
+
+
+@verb(RecordRun, can_wait=False, within=_within)
 def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Recorded]:
     """Chain notes to the newest event of a run and write its record, if the caller resumes from that event.
 
@@ -122,15 +127,18 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Reco
             actual=index,
         )
     end = LedgerEnd(rows, Signature.of(effect, call))
+    begun: tuple[Note, ...] = ()
     if index == 0:
-        for note in start_session(rows, StartSession(scope=effect.scope, owner=effect.owner), call).notes:
-            end.chain(note)
+        begun = start_session(rows, StartSession(scope=effect.scope, owner=effect.owner), call).notes
+    end.reserve(len(begun) + len(effect.notes) + len(effect.writes))
+    for note in begun:
+        end.chain(note)
     for note in effect.notes:
         index += 1
         head = end.chain(_run_event_note(note, effect, index, head))
     facts: tuple[Fact, ...] = ()
     if effect.writes:
-        position = end.position + 1
+        position = end.next_position
         stamped = tuple(_with_chain_end(write, index, head, position) for write in effect.writes)
         written = write_facts(rows, WriteFacts(scope=effect.scope, writes=stamped), call)
         facts = tuple(fact for fact in written.value if isinstance(fact, Fact))
@@ -159,7 +167,7 @@ class HoldStep(RunEffect, frozen=True, kw_only=True, tag="hold_step"):
         return {"run": self.run, "step": self.step}
 
 
-@verb(HoldStep)
+@verb(HoldStep, within=within_scope)
 def hold_step(rows: Transaction, effect: HoldStep, call: Call) -> Outcome[Approval | HoldStep]:
     """Let a step wait for a decision; once it is approved, return it: its run may resume."""
     if call.decision == "approved":
@@ -554,7 +562,7 @@ def _ledger_mismatch(rows: Reader, record: Fact, facts: list[Fact]) -> str:
             or event is None
             or event.version != fact.version
             or event.content != hash_content(key.secret, encode(fact.value))
-            or hash_event(event) != event.hash
+            or (event.hash and hash_event(event) != event.hash)
             or was_imported(fact.origin)
         ):
             return f"{quote(fact.key)} is not what was written last"

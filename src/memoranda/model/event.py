@@ -36,7 +36,8 @@ class Event(Result, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One event: who did what, through which door, to which memory, and whether it was allowed.
 
     `content` is a keyed hash of the value. `text`, if the ledger stores it, is not part of the hash, so that erasing it
-    later leaves the chain whole. Only it and `hash` have defaults: what is left out is not hashed.
+    later leaves the chain whole. Only it and `hash` have defaults: what is left out is not hashed. On PostgreSQL `hash`
+    and `prev_hash` are empty while an event before this one is missing, whose writer is about to commit.
     """
 
     tenant: str

@@ -17,7 +17,7 @@ from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
-TABLES = 25
+TABLES = 27
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity
@@ -152,7 +152,7 @@ def test_no_sql_hides_in_the_code():
 def test_rows_are_removed_where_they_are_and_by_the_owner_alone(connection: Connection):
     """However many rows a tenant has, removing one of them looks at that one."""
     functions = {row[0]: row for row in connection.execute(FUNCTIONS).fetchall() if row[0].startswith("remove_")}
-    assert len(functions) == TABLES - 6  # all but roles, migrated, tenants, events, erasures and epochs
+    assert len(functions) == TABLES - 8  # all but roles, migrated, erasures, epochs, and those of the ledger's order
     assert {name[len("remove_") :] for name in functions} == set(
         re.findall(r"memoranda\.remove_(\w+)", " ".join(sql.decode() for sql in SQL.values()))
     )

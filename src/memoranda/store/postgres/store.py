@@ -13,10 +13,12 @@ from typing import TypeVar
 import psycopg
 
 from memoranda.errors import Unavailable
-from memoranda.store.base import Reader, Transaction
+from memoranda.model.scope import Scope
+from memoranda.store.base import Reader, Transaction, Widen
 from memoranda.store.postgres.connection import Durability, Pool, PostgresRows, Proof, Settings, migrate, read_address
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import code_of, commit_failure, is_full_or_starting, is_temporary, translate
+from memoranda.store.postgres.ledger import Positions, Sequencer
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
 T = TypeVar("T")
@@ -40,6 +42,10 @@ class PostgresStore:
         self._manner = _lock_timeout(self._settings), "off" if durability == "normal" else "on"
         self._own = threading.local()
         self._pool = Pool(self._settings)
+        # Connections for the ledger alone: a writer that has one of the others must not wait for one more of them.
+        self._side = Pool(self._settings)
+        self._positions = Positions(self._side)
+        self._sequencer = Sequencer(self._side, self.url, busy_timeout, self._retry)
         try:
             # An address without an answer is most likely wrong, so it is not retried.
             self._retry(self._prepare, again=is_full_or_starting)
@@ -47,23 +53,33 @@ class PostgresStore:
             self._pool.close()
             raise
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
+    def transact(
+        self, work: Callable[[Transaction], T], *, wait: bool = True, within: Sequence[Scope] | None = None
+    ) -> T:
         """Run work in one transaction and return once it is durable.
 
-        Work runs again, on another connection, if the first one was lost or the server chose it to end a deadlock.
+        Work runs again, on another connection, if the first one was lost or the server chose it to end a deadlock; and
+        if it goes beyond the scopes that it is said to be within.
         """
         if not wait:
             raise would_wait(self.url)  # every write waits for the server
         self._refuse_nesting()
         self._own.writes = True
         try:
-            return self._retry(lambda: self._write(work))
+            if within is not None:
+                with suppress(Widen):
+                    return self._retry(lambda: self._write(work, within))
+            return self._retry(lambda: self._write(work, None))
         finally:
             self._own.writes = False
 
     def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
         """Run work on one snapshot, or without one; from its start again if the connection was lost."""
         return self._retry(lambda: self._read(work)) if snapshot else self._query(work)
+
+    def settle(self, tenant: str) -> None:
+        """Return once every event of a tenant that was committed before is chained."""
+        self._sequencer.settle(tenant)
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes whenever any process writes anything."""
@@ -96,7 +112,9 @@ class PostgresStore:
         """Close all connections; in a forked child, which has none, do nothing."""
         if os.getpid() == self._pid:
             self._refuse_nesting()
+            self._sequencer.close()
             self._pool.close()
+            self._side.close()
 
     def __enter__(self) -> PostgresStore:
         """Return the store itself."""
@@ -113,29 +131,36 @@ class PostgresStore:
             migrate(rows.connection, self.url, self._manner)
             rows.rights.check(rows.connection)
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T], within: Sequence[Scope] | None) -> T:
         with self._pool.rows() as rows:
             done: list[T] = []  # the result of the work, once the COMMIT is sent
+            take = None if within is None else self._positions.take
             try:
                 with rows.connection.pipeline() as pipeline:
-                    rows.begin_writing(pipeline, *self._manner)
+                    rows.begin_writing(pipeline, *self._manner, within, take)
                     done.append(work(rows))
                     answer = rows.commit()
             except BaseException as error:
-                proof = rows.proof
+                proof, taken = rows.proof, rows.taken
                 _undo(rows)
                 if not (done and isinstance(error, psycopg.Error) and rows.connection.closed):
+                    self._sequencer.abandon(taken)
                     raise
                 lost = error
             else:
                 if answer.statusmessage != "COMMIT":  # the work continued after a statement had failed
+                    self._sequencer.abandon(rows.taken)
                     _undo(rows)
                     raise commit_failure(self.url)
+                self._sequencer.abandon(rows.unused)
+                self._sequencer.follow(rows.written)
                 return done[0]
         # The answer was lost, but perhaps not the write: look it up.
         self._pool.distrust()
         if self._is_committed(proof, lost):
+            self._sequencer.follow({} if proof is None else {proof[0]: proof[1]})
             return done[0]
+        self._sequencer.abandon(taken)
         raise lost
 
     def _read(self, work: Callable[[Reader], T]) -> T:
@@ -198,7 +223,7 @@ class PostgresStore:
                 if not again(error) or time.monotonic() + pause > deadline:
                     raise translate(error, self.url) from error
                 # A deadlock or a server without free connections says nothing about the other connections.
-                if not code_of(error).startswith(("40", "53")):
+                if not code_of(error).startswith(("23", "40", "53")):
                     self._pool.distrust()
             time.sleep(pause)
             pause = min(2 * pause, 0.25)
