@@ -33,7 +33,7 @@ class _Forget(Exception):
 class ForgetfulStore(MemoryStore):
     """The floor: accepts every write and stores none."""
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True, within: object = None) -> T:
         done: list[T] = []
 
         def forget(rows: Transaction) -> T:
@@ -59,7 +59,7 @@ class _Rows:
 class _BentStore(MemoryStore):
     bend: ClassVar[Callable[[Any], Any]]
 
-    def transact(self, work: Callable[[Any], T], *, wait: bool = True) -> T:
+    def transact(self, work: Callable[[Any], T], *, wait: bool = True, within: object = None) -> T:
         return super().transact(lambda rows: work(type(self).bend(rows)), wait=wait)
 
     def read(self, work: Callable[[Any], T], *, snapshot: bool = True) -> T:
@@ -261,7 +261,7 @@ class LosingStore(RestartingStore):
 class HalfKeepingStore(MemoryStore):
     """Keeps the writes of a failed transaction."""
 
-    def transact(self, work: Callable[[Any], T], *, wait: bool = True) -> T:
+    def transact(self, work: Callable[[Any], T], *, wait: bool = True, within: object = None) -> T:
         failure: list[BaseException] = []
 
         def keep(rows: Any) -> Any:
@@ -279,7 +279,7 @@ class HalfKeepingStore(MemoryStore):
 class PatientStore(MemoryStore):
     """Waits when told not to."""
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True, within: object = None) -> T:
         return super().transact(work)
 
 

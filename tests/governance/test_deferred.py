@@ -53,7 +53,7 @@ class FullStore(MemoryStore):
 
     full = True
 
-    def transact(self, work, *, wait=True):
+    def transact(self, work, *, wait=True, within=None):
         if self.full:
             raise memoranda.Full("no space left", hint="Make room")
         return super().transact(work)

@@ -21,7 +21,7 @@ class Watched(MemoryStore):
         self.asked.append("read" if snapshot else "query")
         return super().read(work)
 
-    def transact(self, work: Any, *, wait: bool = True) -> Any:
+    def transact(self, work: Any, *, wait: bool = True, within: Any = None) -> Any:
         self.asked.append("transact")
         return super().transact(work)
 

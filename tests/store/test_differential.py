@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from memoranda.model.policy import Grant, Rule
 from memoranda.model.rejection import StoredRejection
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
+from memoranda.model.value import hash_body
 from memoranda.store.base import ContentKey, Erasure, FactQuery, Replay, RevisionQuery, Session, TenantState, Window
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore
@@ -198,9 +199,15 @@ def events(draw: st.DrawFn) -> Event:
 
 
 def append(rows: Any, event: Event) -> None:
-    position, _ = rows.head(event.tenant) or (0, "")
-    placed = msgspec.structs.replace(event, position=position + 1)
-    rows.append_events([(placed, event_body(placed))])
+    reserved = rows.reserve(event.tenant, 1)
+    placed = msgspec.structs.replace(event, position=reserved.positions[0], prev_hash=reserved.previous)
+    body = event_body(placed)
+    rows.append_events([(msgspec.structs.replace(placed, hash=hash_body(body)), body)])
+
+
+def without_chain(events: Iterable[Event]) -> list[Event]:
+    """Return the events of a run without their hashes: a store that chains later has others for runs."""
+    return [msgspec.structs.replace(event, prev_hash="", hash="") for event in events]
 
 
 def calls(
@@ -270,9 +277,14 @@ def everything(rows: Any) -> dict[Any, Any]:
             "head": rows.head(tenant),
             "events": list(rows.events(tenant)),
             "some events": [list(rows.events(tenant, start=start, limit=2)) for start in (1, 2, 3)],
-            "of runs": [list(rows.events(tenant, start=start, run=run)) for start in (1, 3) for run in ("x", "z")],
-            "ends of runs": [rows.head(tenant, run) for run in ("x", "y", "z")],
-            "bytes of runs": [list(rows.bodies(tenant, run=run)) for run in ("x", "y")],
+            "of runs": [
+                without_chain(rows.events(tenant, start=start, run=run)) for start in (1, 3) for run in ("x", "z")
+            ],
+            "ends of runs": [(rows.head(tenant, run) or [None])[0] for run in ("x", "y", "z")],
+            "bytes": list(rows.bodies(tenant)),
+            "hashes of runs": [
+                [hash_body(body) == hash for _, hash, body in rows.bodies(tenant, run=run)] for run in ("x", "y")
+            ],
             "named": [list(rows.facts(FactQuery(Scope(tenant), below=True, key=key))) for key in KEYS],
             "expired": [
                 list(rows.facts(FactQuery(Scope(tenant), below=True, expired_by=moment, limit=limit)))

@@ -12,7 +12,7 @@ import pytest
 from added import add_entry
 
 from memoranda.model.entry import Calibration, Collection, Entry, Shelf, ShelfState, Space
-from memoranda.model.event import GENESIS, Event, event_body
+from memoranda.model.event import Event, event_body
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery
 from memoranda.store.memory import MemoryStore
@@ -213,7 +213,8 @@ def test_removing_an_entry_takes_the_ledgers_text_of_it_and_of_no_other(store: S
     about = [(ADA, key, sequences[0]), (ADA, key, sequences[1]), (BOB, key, sequences[0]), (ADA, "k", sequences[0])]
 
     def tell(rows: Any) -> None:
-        for position, (scope, key, version) in enumerate(about, 1):
+        reserved = rows.reserve("default", len(about))
+        for position, (scope, key, version) in zip(reserved.positions, about, strict=True):
             event = Event(
                 tenant="default",
                 position=position,
@@ -229,7 +230,7 @@ def test_removing_an_entry_takes_the_ledgers_text_of_it_and_of_no_other(store: S
                 content=None,
                 epoch=0,
                 detail={},
-                prev_hash=GENESIS,
+                prev_hash=reserved.previous,
                 hash="h",
                 text="said",
             )

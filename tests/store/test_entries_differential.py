@@ -23,6 +23,7 @@ from memoranda.model.entry import Calibration, Collection, Entry, Indexed, NewEn
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
+from memoranda.model.value import hash_body
 from memoranda.store.base import EntryQuery
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore, connection
@@ -107,9 +108,10 @@ class Call:
     def __call__(self, rows: Any) -> Any:
         if self.name == "append_event":
             (event,) = self.arguments
-            position, _ = rows.head(event.tenant) or (0, "")
-            placed = msgspec.structs.replace(event, position=position + 1)
-            return rows.append_events([(placed, event_body(placed))])
+            reserved = rows.reserve(event.tenant, 1)
+            placed = msgspec.structs.replace(event, position=reserved.positions[0], prev_hash=reserved.previous)
+            body = event_body(placed)
+            return rows.append_events([(msgspec.structs.replace(placed, hash=hash_body(body)), body)])
         return getattr(rows, self.name)(*self.arguments, **self.options)
 
     def __repr__(self) -> str:

@@ -690,7 +690,7 @@ class Memory:
         ...     memory.ledger.tail(1)[0].effect
         'recall'
         """
-        self._gate.settle()
+        self._gate.settle(self.tenant)
 
     # files
 

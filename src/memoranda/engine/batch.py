@@ -38,6 +38,7 @@ from memoranda.model.effect import Demand, Side, WriteEffect
 from memoranda.model.entry import Forgotten, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
 from memoranda.model.value import canonical, decode, encode
 from memoranda.store.base import EntryQuery, Reader, Replay, Transaction
@@ -168,8 +169,13 @@ def _earlier_result(rows: Transaction, write: Write, name: str, number: int | No
     )
 
 
+def _within(effect: WriteBatch) -> tuple[Scope, ...]:
+    return (effect.scope, *(write.scope for write in effect.writes))
+
+
 @verb(
     WriteBatch,
+    within=_within,
     touches=_demands,
     preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
     find_replay=_find_replay,

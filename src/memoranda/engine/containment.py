@@ -81,11 +81,11 @@ class _Trace(msgspec.Struct, frozen=True):
 def _trace(rows: Reader, effect: Taint, call: Call, before: _Trace | None = None) -> _Trace:
     """Return what is tainted and who was given it, going on from an earlier trace."""
     tenant = effect.scope.tenant
-    end, start = (rows.head(tenant) or (0, ""))[0], 1 if before is None else before.position + 1
+    end, start = rows.progress(tenant).position, 1 if before is None else before.position + 1
     roots: dict[Node, None] = {} if before is None else dict(before.roots)
     for node in _roots(rows, effect, start):
         roots[node] = None
-    served = [] if before is None else list(before.served)
+    served = [] if before is None else [one for one in before.served if one.position < start]
     if roots:
         served += serving_events(rows, tenant, [*roots, *descendants(rows, tenant, roots)], start)
     return _Trace(end, roots, served)
@@ -130,8 +130,8 @@ def taint(rows: Transaction, effect: Taint, call: Call) -> Outcome[Tainted]:
     for node in found:
         target = current_target(rows, tenant, node, call)  # it may have gone with another one
         ends += () if target is None else end_target(rows, target, trusted)
-    position = (rows.head(tenant) or (0, ""))[0] + 1
-    undo = f"undo:{position}-{position + len(ends)}" if ends else None
+    positions = rows.reserve(tenant, 1 + len(ends), together=True).positions
+    undo = f"undo:{positions[0]}-{positions[-1]}" if ends else None
     forgetting.store(undo)
     marked = (msgspec.structs.replace(one, detail={**one.detail, "follows": True}) for one in ends)
     return Outcome(msgspec.structs.replace(tainted, undo=undo), (note, *marked))

@@ -278,8 +278,7 @@ def _compare_ahead(store: Store, effect: UpdateDefinition, found: Any, call: Cal
 
 
 def _end(rows: Reader, tenant: str) -> int:
-    head = rows.head(tenant)
-    return head[0] if head else 0
+    return rows.progress(tenant).position
 
 
 COMPILING_TAKES_TIME = "compiling a schema takes its time"

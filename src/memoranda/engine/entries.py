@@ -18,7 +18,7 @@ from memoranda.engine.refs import find_entry
 from memoranda.engine.rejection_book import Known, find_among
 from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, may_end
-from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb
+from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb, within_scope
 from memoranda.errors import LimitExceeded
 from memoranda.model.clock import from_micros
 from memoranda.model.effect import CollectionEffect, Effect, ReadEffect, Side
@@ -115,6 +115,7 @@ EMBEDDING_TAKES_TIME = "what is embedded takes its time"
 
 @verb(
     Remember,
+    within=within_scope,
     preparation=Preparation(
         inquire=_texts_to_embed,
         needs_one_row=_needs_only_the_collection,

@@ -95,7 +95,7 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
     removed["approvals"] += _drop_shared_approvals(rows, scopes, call)
     if removed["rejections"]:
         note_change(rows, effect.scope.tenant)
-    position = (rows.head(effect.scope.tenant) or (0, ""))[0] + 1  # that of the note below
+    (position,) = rows.reserve(effect.scope.tenant, 1).positions  # that of the note below
     receipt = Receipt(id=id, scope=effect.scope, at=at, removed=dict(removed), position=position)
     note = Note(effect="erase", scope=effect.scope.path, resource=id, detail={"removed": dict(removed)})
     return Outcome(receipt, (note,))

@@ -428,15 +428,20 @@ def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
     """Return the secret that a scope's content is hashed with, making it the first time. An erasure destroys it."""
     key = rows.get(ContentKey, tenant, scope)
     if key is None:
-        key = ContentKey(tenant, scope, os.urandom(32))
-        rows.put(key)
+        made = ContentKey(tenant, scope, os.urandom(32))
+        rows.put(made)
+        key = rows.get(ContentKey, tenant, scope) or made  # another writer may have been first
     return key.secret
 
 
 # writes
 
 
-@verb(SetFact, find_replay=find_replay, keep_replay=keep_replay)
+def _within(effect: Repeatable) -> tuple[Scope, ...]:
+    return tuple(dict.fromkeys((effect.scope, *(write.scope for write in _writes(effect)))))
+
+
+@verb(SetFact, within=_within, find_replay=find_replay, keep_replay=keep_replay)
 def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     """Write a fact and its revision, if it is at the version the caller expects.
 
@@ -556,7 +561,7 @@ def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
     )
 
 
-@verb(DeleteFact, find_replay=find_replay, keep_replay=keep_replay)
+@verb(DeleteFact, within=_within, find_replay=find_replay, keep_replay=keep_replay)
 def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
     """Delete a fact and return whether there was one; its history stays until it is erased."""
     ensure_open(rows, effect.scope)
@@ -617,7 +622,7 @@ def contest_facts(
     return contest(rows, effect, (fact.origin for fact in current.values()), call)
 
 
-@verb(WriteFacts, find_replay=find_replay, keep_replay=keep_replay)
+@verb(WriteFacts, within=_within, find_replay=find_replay, keep_replay=keep_replay)
 def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool | Held]]:
     """Do several writes in order; the transaction commits all of them or none.
 

@@ -33,7 +33,7 @@ from memoranda.engine.refs import Lines, Target, demand_of, find_entry, find_tar
 from memoranda.engine.reviews import contest
 from memoranda.engine.sessions import ensure_open
 from memoranda.engine.undo import store_again
-from memoranda.engine.verbs import Call, Outcome, Preparation, verb
+from memoranda.engine.verbs import Call, Outcome, Preparation, verb, within_scope
 from memoranda.model.block import lines_of
 from memoranda.model.effect import Demand, Side, WriteEffect
 from memoranda.model.entry import CONVERSATIONS, RETRACTED, STATEMENTS, Entry, Forgotten, Shelf
@@ -126,6 +126,7 @@ def texts_that_stay(rows: Reader, tenant: str, meant: Description) -> Texts | No
 
 @verb(
     Forget,
+    within=within_scope,
     touches=demands_of_forget,
     sides=sides_of_forget,
     preparation=Preparation(inquire=_texts_to_embed, prepare=embed_texts),
@@ -239,9 +240,8 @@ def _origin_of(target: Target) -> Origin:
 
 def undo_token(rows: Transaction, tenant: str, notes: int, notes_before: int = 0) -> str:
     """Return what names the next events of a ledger, for `undo`: they say what a call changed."""
-    position, _ = rows.head(tenant) or (0, "")
-    first = position + notes_before + 1
-    return f"undo:{first}-{first + notes - 1}"
+    positions = rows.reserve(tenant, notes_before + notes, together=True).positions
+    return f"undo:{positions[notes_before]}-{positions[-1]}"
 
 
 def _description(rows: Reader, effect: Forget, call: Call) -> Description:

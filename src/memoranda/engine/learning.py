@@ -310,8 +310,15 @@ def _demands_with_lines(rows: Reader, effect: Learn, call: Call) -> Iterator[Dem
             yield from effect.block_demands(scope)
 
 
+def _within(effect: Learn) -> tuple[Scope, ...]:
+    """Return the scopes of messages and statements, and those of the jobs."""
+    jobs = (scope_of_job(effect.scope, effect.conversation), None if effect.job is None else effect.job.scope)
+    return (*effect.scopes, *(one for one in jobs if one is not None))
+
+
 @verb(
     Learn,
+    within=_within,
     touches=_demands_with_lines,
     preparation=Preparation(inquire=_texts, prepare=embed_texts, busy=EMBEDDING_TAKES_TIME),
 )

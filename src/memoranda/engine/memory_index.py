@@ -48,7 +48,7 @@ from memoranda.model.trust import TRUSTED, Origin
 from memoranda.model.value import decode, encode
 from memoranda.retrieval.index.columns import GrowingArray
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery
+from memoranda.store.base import EntryQuery, FactQuery, Progress, Reader, RevisionQuery
 
 _FOLLOWED = 256
 """Events that are read one by one; after more of them, all facts are compared with the index instead."""
@@ -105,7 +105,7 @@ _Place = tuple[str, str]
 class Changes(msgspec.Struct):
     """What has changed since the index last followed its rows."""
 
-    position: int
+    progress: Progress
     revision: int
     states: dict[Shelf, ShelfState]
     starts_over: bool = False
@@ -274,7 +274,7 @@ class MemoryIndex:
         """The version of each fact, and the numbers of its rows."""
         self._agents: dict[Scope, str] = {}
         self._definitions: dict[str, list[Definition]] = {}
-        self._position: int | None = None
+        self._progress: Progress | None = None
         self._revision = -1
 
     @property
@@ -295,28 +295,28 @@ class MemoryIndex:
     def changes(self, rows: Reader, *, now: int, anew: bool = False) -> Changes:
         """Return what has changed since the index last followed its rows, read in one snapshot."""
         states = dict(rows.shelf_states(self.root, below=bool(self.root.path)))
-        head = rows.head(self.root.tenant)
         state = rows.tenant_state(self.root.tenant)
+        progress = rows.progress(self.root.tenant)
         changes = Changes(
-            position=0 if head is None else head[0],
+            progress=progress,
             revision=state.revision,
             rejected=state.rejected,
             states=states,
-            starts_over=anew or self.is_set_back(now) or self._is_ahead_of(states, head),
+            starts_over=anew or self.is_set_back(now) or self._is_ahead_of(states, progress),
         )
         if changes.starts_over:
             self._clear()
         if states != self._states and not self._read_entries(rows, changes):
             return self.changes(rows, now=now, anew=True)
-        if changes.position != self._position or changes.revision != self._revision:
+        if changes.progress != self._progress or changes.revision != self._revision:
             self._read_facts(rows, changes, now)
         if changes.rejected != self._rejected:
             changes.withheld = withheld_messages(rows, self.root)
         return changes
 
-    def _is_ahead_of(self, states: Mapping[Shelf, ShelfState], head: tuple[int, str] | None) -> bool:
+    def _is_ahead_of(self, states: Mapping[Shelf, ShelfState], progress: Progress) -> bool:
         """Return whether the index follows newer rows than these: a standby, which answers reads too, may lag."""
-        if self._position is not None and (head or (0,))[0] < self._position:
+        if self._progress is not None and progress.newest < self._progress.newest:
             return True
         return states != self._states and any(
             state.newest < seen.newest or state.removed < seen.removed
@@ -351,7 +351,7 @@ class MemoryIndex:
                 place = "\0".join((shelf.scope.path, shelf.collection, shelf.namespace or ""))
                 part.add_entries(self._group_number(group), new, place, group.kind)
         self._apply_facts(changes, embedders)
-        self._states, self._position, self._revision = changes.states, changes.position, changes.revision
+        self._states, self._progress, self._revision = changes.states, changes.progress, changes.revision
         if changes.withheld is not None:
             self.withheld, self._rejected = changes.withheld, changes.rejected
         return bool(changes.new or changes.gone or changes.facts)
@@ -402,8 +402,9 @@ class MemoryIndex:
     def _read_facts(self, rows: Reader, changes: Changes, now: int) -> None:
         """Read the facts that changed, by their events where these are few."""
         touched: set[_Place] | None = None
-        if self._position is not None and changes.revision == self._revision:
-            touched = self._places_in(rows.events(self.root.tenant, start=self._position + 1, limit=_FOLLOWED + 1))
+        if self._progress is not None and changes.revision == self._revision:
+            start = self._progress.position + 1
+            touched = self._places_in(rows.events(self.root.tenant, start=start, limit=_FOLLOWED + 1))
         if touched is None:
             self._definitions = {}
             for definition in rows.scan(Definition, self.root.tenant):
@@ -539,7 +540,7 @@ def _message(fact: Fact, role: str | None, number: str, agent: str, *, sender: s
 def past_changes(rows: Reader, past: MemoryIndex, moment: int) -> Changes:
     """Return everything that was there at an earlier moment, for an index without rows."""
     root, at = past.root, from_micros(moment)
-    changes = Changes(position=0, revision=0, states={}, only=True)
+    changes = Changes(progress=Progress(), revision=0, states={}, only=True)
     for shelf, state in rows.shelf_states(root, below=bool(root.path)):
         collection = rows.get(Collection, root.tenant, shelf.collection)
         if shelf.collection == CONFIRMATIONS:

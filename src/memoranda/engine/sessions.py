@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from memoranda.engine.verbs import Call, Outcome, verb
+from memoranda.engine.verbs import Call, Outcome, verb, within_scope
 from memoranda.errors import ScopeEnded, UsageError
 from memoranda.model.clock import moment_after
 from memoranda.model.effect import WriteEffect
@@ -29,7 +29,7 @@ class StartSession(WriteEffect, frozen=True, kw_only=True, tag="start_session"):
     owner: Scope | None = None
 
 
-@verb(StartSession)
+@verb(StartSession, within=within_scope)
 def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcome[Session]:
     """Begin a scope that will end, or return the one that is running."""
     require_ending(effect.scope)

@@ -8,7 +8,7 @@ hooks that differ from the defaults are arguments of the decorator. The module h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from memoranda.model.clock import Ids
 from memoranda.model.effect import Demand, Effect, Side, register
 from memoranda.model.event import Decision, Note
 from memoranda.model.limits import Limits
+from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin, Trust
 from memoranda.store.base import Reader, Store, Transaction
 
@@ -140,6 +141,11 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
     # writes
 
+    within: Callable[[Any], Sequence[Scope] | None] = lambda effect: None
+    """Return the scopes that the effect reads and writes, which others may not change meanwhile; None for the tenant.
+
+    Rules of the tenant, such as grants, definitions, collections and ended scopes, do not change meanwhile anyway.
+    """
     find_replay: Callable[[Transaction, Any], Any] | None = None
     """Return the result of the same request under the same idempotency key; None for the first one."""
     keep_replay: Callable[[Transaction, Any, Any, Call], None] | None = None
@@ -159,9 +165,16 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the rows of a read are those of one moment; a single query has no need of that."""
     read_filtered: Callable[[Callable[[Any], Outcome[Any]], Any, MayRead], Outcome[Any]] = _read_all
     """Read for a caller who may not read every key: `read_filtered(look, effect, may_read)`, by calls of `look`."""
+    needs_chain: bool = False
+    """Whether a read waits until every event that was committed is chained."""
     is_recorded_first: bool = False
     """Whether the notes of a read are in the ledger before its result is handed out."""
     stream: Stream | None = None
+
+
+def within_scope(effect: Effect) -> tuple[Scope, ...]:
+    """Return the scope of an effect that reads and writes nothing elsewhere."""
+    return (effect.scope,)
 
 
 def filter_by_key(look: Callable[[Any], Outcome[list[Any]]], effect: Any, may_read: MayRead) -> Outcome[list[Any]]:

@@ -299,7 +299,7 @@ class Gate:
         if stream is None:
             raise TypeError(f"the result of `{effect.name}` has no parts")
         note = self._reading.read(lambda rows: stream.note(effect, stream.parts(rows, effect, call, may_read)))
-        self._store.transact(lambda rows: append(rows, (note,), Signature.of(effect, call)))
+        self._store.transact(lambda rows: append(rows, (note,), Signature.of(effect, call)), within=())
         has_begun = False
 
         def take_once(rows: Reader) -> T:
@@ -350,9 +350,11 @@ class Gate:
         )
         self._deferred.add(Note(effect="context", scope=scope.path, detail=detail), signature)
 
-    def settle(self) -> None:
-        """Write every deferred event to the ledger."""
+    def settle(self, tenant: str | None = None) -> None:
+        """Write every deferred event to the ledger; with a tenant, wait until its events are chained."""
         self._deferred.flush()
+        if tenant is not None:
+            self._store.settle(tenant)
 
     def close(self) -> None:
         """Write deferred events, and close the store and the embedders that were opened here."""
@@ -375,10 +377,12 @@ class Gate:
                 lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect)
             )
 
+        if verb.needs_chain:
+            self._store.settle(effect.scope.tenant)
         outcome = look(effect) if may_read is None else verb.read_filtered(look, effect, may_read)
         notes = outcome.notes
         if verb.is_recorded_first:
-            self._store.transact(lambda rows: append(rows, notes, Signature.of(effect, call)))
+            self._store.transact(lambda rows: append(rows, notes, Signature.of(effect, call)), within=())
             return outcome.value
         if self._record_reads and not notes:
             notes = (Note(effect=effect.name, scope=effect.scope.path, key=effect.place),)
@@ -391,7 +395,7 @@ class Gate:
         policies = self._current_policies(effect, caller)
         verdict = decide(policies, effect)
         if verdict.level != "allow":
-            raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
+            raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict), within=())
         return policies
 
     def _current_policies(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
@@ -466,7 +470,7 @@ class Gate:
                     self._record_refusal(rows, effect, call, reason)
                 return is_current, None
 
-            is_current, denied = self._store.transact(refuse)
+            is_current, denied = self._store.transact(refuse, within=_within(effect))
             if denied is not None:
                 raise denied from None
             if is_current:
@@ -568,10 +572,10 @@ class Gate:
         """Return the result of some work in a transaction, or raise the refusal that it returned or ran into."""
         wait = not caller.at_once
         try:
-            result = self._store.transact(work, wait=wait)
+            result = self._store.transact(work, wait=wait, within=_within(effect))
         except Rejected as refusal:  # found while it was carried out: what was written until then is undone
             reason = refusal.message
-            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason), wait=wait)
+            self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason), wait=wait, within=())
             raise
         if isinstance(result, Refused):
             raise result
@@ -610,7 +614,7 @@ class Gate:
         outside = _outside(effect, caller)
         # The refusal is written into the caller's own ledger: the other tenant's is none of its business.
         home = msgspec.structs.replace(effect, scope=Scope(caller.tenant or ""))
-        return self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
+        return self._store.transact(lambda rows: self._refuse(rows, home, caller, outside), within=())
 
     def _refuse(
         self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict, findings: Sequence[str] = ()
@@ -701,6 +705,10 @@ def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: C
 
 class _Unexamined(Exception):  # a signal to the gate itself, which no caller sees
     """A write was not looked through by the rules that the tenant has now."""
+
+
+def _within(effect: Effect) -> Sequence[Scope] | None:
+    return VERBS[type(effect)].within(effect)
 
 
 def _places(effect: Effect, demands: Iterable[Demand]) -> Iterator[tuple[Scope, str]]:

@@ -8,7 +8,8 @@ the fact `runs.run` in the scope `run:<id>`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any, ClassVar, cast
@@ -19,7 +20,7 @@ from memoranda.engine.facts import ListFacts, SetFact, WriteFacts, write_facts
 from memoranda.engine.pages import take_within
 from memoranda.engine.reviews import hold
 from memoranda.engine.sessions import EndScope, StartSession, end_scope, start_session
-from memoranda.engine.verbs import Call, Outcome, verb
+from memoranda.engine.verbs import Call, Outcome, verb, within_scope
 from memoranda.errors import Conflict, Corrupt, Hint, NotFound, NotVerified, ScopeEnded, UsageError
 from memoranda.governance.approvals import find_approval
 from memoranda.governance.ledger import LedgerEnd, Signature
@@ -39,6 +40,7 @@ from memoranda.model.event import (
     RunSummary,
     RunVerification,
     hash_event,
+    unchained_hash,
 )
 from memoranda.model.fact import Fact, was_imported
 from memoranda.model.names import RUN_RECORD, STEPS, lies_under, require_label, step_key, why_not_a_name
@@ -106,7 +108,12 @@ def _weight(writes: tuple[SetFact, ...]) -> tuple[int, int]:
     return len(writes), sum(write.weight()[1] for write in writes)
 
 
-@verb(RecordRun, can_wait=False)
+def _within(effect: RecordRun) -> Sequence[Scope] | None:
+    # What ends a scope has the tenant to itself.
+    return None if effect.ends is not None else (effect.scope, *(write.scope for write in effect.writes))
+
+
+@verb(RecordRun, can_wait=False, within=_within)
 def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Recorded]:
     """Chain notes to the newest event of a run and write its record, if the caller resumes from that event.
 
@@ -114,7 +121,7 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Reco
     """
     _ensure_running(rows, effect.scope, effect.run)
     index, head = rows.head(effect.scope.tenant, effect.run) or (0, GENESIS)
-    if index != effect.index or head != effect.previous:
+    if index != effect.index or (head != effect.previous and not _was_head(rows, effect)):
         raise Conflict(
             f"run `{effect.run}` is at event {index}, not at event {effect.index}",
             hint="It was resumed elsewhere: read it again",
@@ -122,15 +129,18 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Reco
             actual=index,
         )
     end = LedgerEnd(rows, Signature.of(effect, call))
+    begun: tuple[Note, ...] = ()
     if index == 0:
-        for note in start_session(rows, StartSession(scope=effect.scope, owner=effect.owner), call).notes:
-            end.chain(note)
+        begun = start_session(rows, StartSession(scope=effect.scope, owner=effect.owner), call).notes
+    end.reserve(len(begun) + len(effect.notes) + len(effect.writes))
+    for note in begun:
+        end.chain(note)
     for note in effect.notes:
         index += 1
         head = end.chain(_run_event_note(note, effect, index, head))
     facts: tuple[Fact, ...] = ()
     if effect.writes:
-        position = end.position + 1
+        position = end.next_position
         stamped = tuple(_with_chain_end(write, index, head, position) for write in effect.writes)
         written = write_facts(rows, WriteFacts(scope=effect.scope, writes=stamped), call)
         facts = tuple(fact for fact in written.value if isinstance(fact, Fact))
@@ -141,6 +151,15 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Reco
         for note in end_scope(rows, EndScope(scope=effect.ends), call).notes:
             end.chain(note)
     return Outcome(Recorded(index=index, head=head, position=end.keep(), facts=facts))
+
+
+def _was_head(rows: Reader, effect: RecordRun) -> bool:
+    """Return whether the caller knows the newest event by the hash that it had before it was chained.
+
+    On PostgreSQL events are recorded before they are chained, and a move to another database chains them.
+    """
+    newest = deque(rows.bodies(effect.scope.tenant, run=effect.run), maxlen=1)
+    return any(effect.previous == unchained_hash(body) for _, _, body in newest)
 
 
 class HoldStep(RunEffect, frozen=True, kw_only=True, tag="hold_step"):
@@ -159,7 +178,7 @@ class HoldStep(RunEffect, frozen=True, kw_only=True, tag="hold_step"):
         return {"run": self.run, "step": self.step}
 
 
-@verb(HoldStep)
+@verb(HoldStep, within=within_scope)
 def hold_step(rows: Transaction, effect: HoldStep, call: Call) -> Outcome[Approval | HoldStep]:
     """Let a step wait for a decision; once it is approved, return it: its run may resume."""
     if call.decision == "approved":
@@ -490,9 +509,15 @@ class _Walk(msgspec.Struct):
 
     length: int = 0
     head: str = GENESIS
+    body: bytes = b""
+    """The JSON of the newest event."""
     kind: str = ""
     digest: str = ""
     """Of the program's text, as the first event says."""
+
+    def ends_in(self, hash: str) -> bool:
+        """Return whether a hash is that of the newest event, perhaps as it was before the event was chained."""
+        return hash == self.head or (bool(self.body) and hash == unchained_hash(self.body))
 
     def result(self, index: int | None, reason: str) -> RunVerification:
         return RunVerification(ok=not reason, length=self.length, head=self.head, index=index, reason=reason)
@@ -554,7 +579,7 @@ def _ledger_mismatch(rows: Reader, record: Fact, facts: list[Fact]) -> str:
             or event is None
             or event.version != fact.version
             or event.content != hash_content(key.secret, encode(fact.value))
-            or hash_event(event) != event.hash
+            or (event.hash and hash_event(event) != event.hash)
             or was_imported(fact.origin)
         ):
             return f"{quote(fact.key)} is not what was written last"
@@ -593,7 +618,7 @@ def _advance(walk: _Walk, body: bytes, hash: str, tenant: str, position: int, ru
         return f"it cannot be read: {error}"
     reason = _misfit(link, walk, tenant, position, run)
     if not reason:
-        walk.length, walk.head, walk.kind = walk.length + 1, hash, link.effect
+        walk.length, walk.head, walk.body, walk.kind = walk.length + 1, hash, body, link.effect
         walk.digest = walk.digest or link.detail.digest
     return reason
 
@@ -603,7 +628,7 @@ def _misfit(link: _Link, walk: _Walk, tenant: str, position: int, run: str) -> s
         return f"it is not an event of this run: it says it is position {link.position} of `{link.tenant}`"
     if link.version != walk.length + 1:
         return f"it is missing: the next one here says it is event {link.version}"
-    if link.detail.previous != walk.head:
+    if not walk.ends_in(link.detail.previous):
         return "it does not follow the event before it"
     if (link.effect == "exec_start") != (walk.length == 0):
         return "a run begins with exec_start, and only once"
@@ -622,7 +647,7 @@ def _end_fault(walk: _Walk, record: RunSummary) -> tuple[int | None, str]:
             return length + 1, f"the chain ends before it, but the run's record speaks of {record.events} events"
         if record.events < length:
             return record.events + 1, f"the run is {record.status} since the event before it, its record says"
-        if record.head != walk.head:
+        if not walk.ends_in(record.head):
             return length, "it is not the event that the run's record names"
     if record.status in OVER and walk.kind != "exec_end":
         return length + 1, f"the run is {record.status}, but its exec_end is missing"

@@ -36,7 +36,8 @@ class Event(Result, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One event: who did what, through which door, to which memory, and whether it was allowed.
 
     `content` is a keyed hash of the value. `text`, if the ledger stores it, is not part of the hash, so that erasing it
-    later leaves the chain whole. Only it and `hash` have defaults: what is left out is not hashed.
+    later leaves the chain whole. Only it and `hash` have defaults: what is left out is not hashed. On PostgreSQL `hash`
+    and `prev_hash` are empty while an event before this one is missing, whose writer is about to commit.
     """
 
     tenant: str
@@ -59,6 +60,9 @@ class Event(Result, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     text: Any = None
 
 
+_decode_event = msgspec.json.Decoder(Event).decode
+
+
 def hash_event(event: Event) -> str:
     """Return the hash an event must carry: SHA-256 over the canonical JSON of all it says and its predecessor."""
     return hash_body(event_body(event))
@@ -69,6 +73,11 @@ def event_body(event: Event) -> bytes:
     if event.hash or event.text is not None:
         event = msgspec.structs.replace(event, hash="", text=None)
     return canonical(event)
+
+
+def unchained_hash(body: bytes) -> str:
+    """Return the hash that an event had before it was chained, when its `prev_hash` was empty, from its JSON."""
+    return hash_event(msgspec.structs.replace(_decode_event(body), prev_hash=""))
 
 
 class Anchor(msgspec.Struct, frozen=True):

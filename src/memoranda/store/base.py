@@ -16,7 +16,7 @@ An entry is *live* until it is forgotten or replaced, which *ends* it; whether i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -218,6 +218,30 @@ class TenantState(msgspec.Struct, frozen=True, gc=False):
     rejected: int = 0
 
 
+class Progress(msgspec.Struct, frozen=True, gc=False):
+    """How far a tenant's ledger can be followed: to a position before which no event is missing.
+
+    Events behind a missing one are in `later`. Who follows the ledger starts again after `position`, and sees by an
+    equal value that nothing has come.
+    """
+
+    position: int = 0
+    later: tuple[int, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        """The position of the newest event, 0 if there is none."""
+        return self.later[-1] if self.later else self.position
+
+
+class Reserved(msgspec.Struct, frozen=True, gc=False):
+    """Where the next events of a transaction go."""
+
+    positions: Sequence[int]
+    previous: str
+    """The hash that the first one names as its predecessor's; empty if the store chains events later."""
+
+
 def text_place(event: Event) -> tuple[str, str | None, int | None]:
     """Return the scope, key and version by which the text of an event is found when it must be removed.
 
@@ -228,6 +252,23 @@ def text_place(event: Event) -> tuple[str, str | None, int | None]:
     if event.effect == "remember" and number is not None:
         number = -number
     return event.scope, event.key, number
+
+
+class Widen(Exception):  # a signal to the store itself, which no caller sees
+    """A work went beyond the scopes that it was said to be within: it is run again with its tenant to itself."""
+
+
+def subject_of(path: str) -> str:
+    """Return the outermost part of a scope's path: works within different subjects may run at the same time."""
+    return path.partition("/")[0]
+
+
+def subjects_by_tenant(scopes: Iterable[Scope]) -> dict[str, frozenset[str]]:
+    """Return the subjects of scopes."""
+    found: dict[str, set[str]] = {}
+    for scope in scopes:
+        found.setdefault(scope.tenant, set()).add(subject_of(scope.path))
+    return {tenant: frozenset(subjects) for tenant, subjects in found.items()}
 
 
 class Reader(Protocol):
@@ -352,20 +393,25 @@ class Reader(Protocol):
     # ledger
 
     def head(self, tenant: str, run: str | None = None) -> tuple[int, str] | None:
-        """Return the position and hash of the newest event; of a run's newest event, its index and hash."""
+        """Return the position and hash of the newest event that is chained; of a run's newest, its index and hash."""
+        ...
+
+    def progress(self, tenant: str) -> Progress:
+        """Return how far the ledger can be followed."""
         ...
 
     def events(
         self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
     ) -> Iterator[Event]:
-        """Yield events by position, from `start` on; positions begin at 1. With a run, only its events.
+        """Yield events by position, from `start` on; positions begin at 1.
 
-        Exhaust it inside the work.
+        Those that are not chained yet come without a hash. With a run, only its events, each with the hash that the
+        next one names. Exhaust it inside the work.
         """
         ...
 
     def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
-        """Yield position, hash and hashed bytes of events, by position, unchecked.
+        """Yield position, hash and hashed bytes of events, by position, unchecked; as `events` gives them.
 
         Exhaust it inside the work.
         """
@@ -460,8 +506,16 @@ class Transaction(Reader, Protocol):
         """
         ...
 
+    def reserve(self, tenant: str, count: int, *, together: bool = False) -> Reserved:
+        """Return the positions of the next events that this transaction appends; with `together` they have no gap.
+
+        Reserve them after all that they depend on was read: who read the work of another has higher positions than
+        that. What is not used is filled with events that say nothing.
+        """
+        ...
+
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
-        """Append events, at least one, to a tenant's ledger; their positions must be the next ones, in order.
+        """Append events, at least one, to a tenant's ledger, at the next positions that were reserved, in order.
 
         Each comes with the JSON that its hash was computed of.
         """
@@ -480,11 +534,17 @@ class Store(Protocol):
     waits: bool
     """Whether reading even one row has to wait, as over a network: an event loop then reads in a thread."""
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
+    def transact(
+        self, work: Callable[[Transaction], T], *, wait: bool = True, within: Sequence[Scope] | None = None
+    ) -> T:
         """Run work in one transaction: it is durable when this returns, or it has changed nothing.
 
         Works of several callers may share one commit; an exception in one undoes only that one. Work may run in
         another caller's thread: it must not wait for a lock that its caller holds, nor call the store again.
+
+        `within` is the scopes that the work reads and writes beside the rules of their tenants, None if it may be
+        anything: a store may then run it beside works within other subjects. Work that goes beyond is undone and run
+        again alone.
 
         With `wait=False`, raise `Busy` before the work begins if it would have to wait. It is for callers that must not
         block, such as an event loop, and can try again in a thread.
@@ -493,6 +553,10 @@ class Store(Protocol):
 
     def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
         """Run work on one snapshot; without one, which costs less, each query of the work sees its own moment."""
+        ...
+
+    def settle(self, tenant: str) -> None:
+        """Return once every event of a tenant that was committed before is chained."""
         ...
 
     def mark(self, tenant: str | None = None) -> Hashable:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from operator import attrgetter
@@ -21,7 +22,7 @@ from memoranda.model.clock import to_micros
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
-from memoranda.model.event import RUN_EVENTS, Event, event_body
+from memoranda.model.event import GENESIS, RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.guard import GuardRule
 from memoranda.model.names import collection_key, lies_under
@@ -39,13 +40,18 @@ from memoranda.store.base import (
     FactQuery,
     Link,
     PlainRow,
+    Progress,
     Replay,
+    Reserved,
     RevisionQuery,
     ScopeEpoch,
     Session,
     TenantState,
     Transaction,
+    Widen,
     Window,
+    subject_of,
+    subjects_by_tenant,
     text_place,
 )
 
@@ -98,28 +104,42 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._turns = 0
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
-        """Run work on the tables; restore the old ones if it fails."""
+    def transact(
+        self, work: Callable[[Transaction], T], *, wait: bool = True, within: Sequence[Scope] | None = None
+    ) -> T:
+        """Run work on the tables; restore the old ones if it fails.
+
+        There is one writer, but work that goes beyond the scopes that it is within is noticed, and run again.
+        """
         if not self._lock.acquire(blocking=wait):
             raise Busy(
                 "this memory is in use, and this write was not to wait", hint="Wait for it, in a thread", url=self.url
             )
         try:
-            before = self._open_tables().copy()
-            try:
-                return work(_Rows(self._open_tables()))
-            except BaseException:
-                self._tables = before
-                raise
-            finally:
-                self._turns += 1
+            if within is not None:
+                with suppress(Widen):
+                    return self._run(lambda tables: work(_RowsWithin(tables, subjects_by_tenant(within))))
+            return self._run(lambda tables: work(_Rows(tables)))
         finally:
             self._lock.release()
+
+    def _run(self, work: Callable[[_Tables], T]) -> T:
+        before = self._open_tables().copy()
+        try:
+            return work(self._open_tables())
+        except BaseException:
+            self._tables = before
+            raise
+        finally:
+            self._turns += 1
 
     def read(self, work: Callable[[Transaction], T], *, snapshot: bool = True) -> T:
         """Run work while no other thread writes."""
         with self._lock:
             return work(_Rows(self._open_tables()))
+
+    def settle(self, tenant: str) -> None:
+        """Return at once: events are chained as they are appended."""
 
     def mark(self, tenant: str | None = None) -> int:
         """Return the number of transactions so far."""
@@ -339,6 +359,9 @@ class _Rows:
             return None
         return newest.position if run is None else newest.version or 0, newest.hash
 
+    def progress(self, tenant: str) -> Progress:
+        return Progress(len(self._t.events.get(tenant, ())))
+
     def events(
         self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
     ) -> Iterator[Event]:
@@ -485,6 +508,10 @@ class _Rows:
         used += [(0, kept.entry.created_at) for kept in self._t.entries.values() if scope.covers(kept.entry.scope)]
         return max((version for version, _ in used), default=0), max((at for _, at in used), default=None)
 
+    def reserve(self, tenant: str, count: int, *, together: bool = False) -> Reserved:
+        position, head = self.head(tenant) or (0, GENESIS)
+        return Reserved(range(position + 1, position + 1 + count), head)
+
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
         for event, _ in events:
             kept = self._t.events.setdefault(event.tenant, [])
@@ -574,6 +601,113 @@ class _Rows:
         for place in places:
             events[place] = msgspec.structs.replace(events[place], text=None)
         return len(places)
+
+
+_RULES = (Collection, Definition, Grant, GuardRule, StoredRejection, ScopeEpoch, Erasure, Approval, ContentKey)
+"""Plain rows that only change while their tenant has no other writer, or that are added and never replaced."""
+_ADDED = (Approval, ContentKey)
+
+
+class _RowsWithin(_Rows):
+    """A transaction that stays within some subjects, and otherwise reads what others do not change meanwhile."""
+
+    def __init__(self, tables: _Tables, subjects: Mapping[str, frozenset[str]]) -> None:
+        super().__init__(tables)
+        self._subjects = subjects
+
+    def _check(self, scope: Scope, *, below: bool = False) -> None:
+        if subject_of(scope.path) not in self._subjects.get(scope.tenant, ()) or (below and not scope.path):
+            raise Widen(str(scope))
+
+    def get(self, kind: type[R], *key: Any) -> R | None:
+        if kind is Replay:
+            self._check(key[0])
+        return super().get(kind, *key)
+
+    def scan(
+        self, kind: type[R], tenant: str, *, below: Scope | None = None, after: str = "", limit: int | None = None
+    ) -> list[R]:
+        if kind not in _RULES:
+            self._check(below or Scope(tenant), below=kind is not Omission)
+        return super().scan(kind, tenant, below=below, after=after, limit=limit)
+
+    def put(self, row: PlainRow) -> None:
+        if isinstance(row, _RULES):
+            if not isinstance(row, _ADDED):
+                raise Widen(type(row).__name__)
+        else:
+            self._check(row.scope)
+        super().put(row)
+
+    def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        raise Widen(kind.__name__)
+
+    def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
+        self._check(scope)
+        return super().fact(scope, key, value=value)
+
+    def facts(self, query: FactQuery) -> Iterator[Fact]:
+        self._check(query.scope, below=query.below or query.owned)
+        return super().facts(query)
+
+    def revisions(self, query: RevisionQuery) -> Iterator[Revision]:
+        self._check(query.scope, below=query.key is None)
+        return super().revisions(query)
+
+    def _matching(self, query: EntryQuery) -> list[_StoredEntry]:
+        if query.shelf is not None:
+            self._check(query.shelf.scope)
+        if query.below is not None:
+            self._check(query.below, below=True)
+        found = super()._matching(query)
+        for kept in found:
+            self._check(kept.entry.scope)
+        return found
+
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        self._check(shelf.scope)
+        return super().shelf_state(shelf)
+
+    def put_fact(self, fact: Fact, payload: bytes) -> None:
+        self._check(fact.scope)
+        super().put_fact(fact, payload)
+
+    def remove_fact(self, scope: Scope, key: str) -> None:
+        self._check(scope)
+        super().remove_fact(scope, key)
+
+    def add_revision(self, revision: Revision, payload: bytes | None) -> None:
+        self._check(revision.scope)
+        super().add_revision(revision, payload)
+
+    def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
+        raise Widen("vectors")
+
+    def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
+        raise Widen("vectors")
+
+    def end_entry(self, tenant: str, sequence: int, at: datetime) -> None:
+        self._ensure_known(sequence)
+        super().end_entry(tenant, sequence, at)
+
+    def remove_entry(self, tenant: str, sequence: int) -> None:
+        self._ensure_known(sequence)
+        super().remove_entry(tenant, sequence)
+
+    def _ensure_known(self, sequence: int) -> None:
+        if (kept := self._t.entries.get(sequence)) is not None:
+            self._check(kept.entry.scope)
+
+    def set_tenant_state(self, tenant: str, state: TenantState) -> None:
+        raise Widen("rules")
+
+    def expire(
+        self, tenant: str, now: datetime, *, replays_before: datetime, limit: int | None = None
+    ) -> dict[str, int]:
+        raise Widen("expiry")
+
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        raise Widen("erasure")
 
 
 _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {

@@ -115,7 +115,7 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.erase(user="gone")
 
 
-NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions"}
+NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions", "positions", "chain"}
 ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
 """Tables and columns that the first version did not have."""
 
@@ -242,7 +242,7 @@ def test_a_tenant_that_was_not_given_is_refused_and_left_as_it_was(party: Party,
         assert memory.ledger.tail(1)[0].effect == "recall"
         assert memory.ledger.verify().ok
         findings = memory.inspect()
-        assert all(finding.ok for finding in findings)
+        assert [finding for finding in findings if not finding.ok] == []
         assert "quarry" not in str(findings)
     assert rows_of(party.owner, "quarry") == before
     with memoranda.open(party.owner, tenant="quarry", embedder="hashing:64") as memory:
@@ -270,7 +270,7 @@ def test_plain_sql_sees_and_changes_the_given_tenants_alone(postgres: Server, pa
             with pytest.raises(refusals.InsufficientPrivilege):
                 connection.execute(sql.SQL("DELETE FROM memoranda.{}").format(name))
             column = connection.execute(UPDATABLE, (table,)).fetchone()
-            assert (column is None) == (table in ("events", "erasures"))  # which the role can only add to
+            assert (column is None) == (table in ("events", "chain", "erasures"))  # which the role can only add to
             if column:
                 change = sql.SQL("UPDATE memoranda.{} SET {} = {} WHERE tenant = %s")
                 lock = sql.SQL("SELECT 1 FROM memoranda.{} WHERE tenant = %s FOR UPDATE").format(name)
@@ -305,7 +305,7 @@ def test_a_tenant_is_seen_as_soon_as_it_is_given_and_no_longer_than_that(postgre
         assert memory.tenants() == ["quarry"]
         postgres.execute("DELETE FROM memoranda.roles WHERE tenant = 'quarry'")
         assert there.get("weight") is None
-        with pytest.raises(Unavailable, match=r"row-level security.*memoranda\.roles"):
+        with pytest.raises(Unavailable, match=r"may not change rows.*memoranda\.roles"):
             there.set("weight", 62)
         assert memory.scope(user="ada").set("weight", 63).version == 1
     with memoranda.open(party.owner, tenant="quarry") as memory:
@@ -352,6 +352,24 @@ def test_what_only_an_owner_may_do_is_refused_with_what_to_do(postgres: Server, 
     with psycopg.connect(party.owner) as connection:
         assert connection.execute("SELECT tenant, role FROM memoranda.roles").fetchall() == [("orchard", "orchard")]
         assert connection.execute("SELECT version FROM memoranda.migrated").fetchall() == [(VERSION,)]
+
+
+def test_a_role_needs_no_advisory_locks_of_its_own(postgres: Server, party: Party):
+    (guide,) = re.findall(r"REVOKE EXECUTE ON FUNCTION pg_advisory_lock.*?PUBLIC;", GUIDE.read_text(), re.DOTALL)
+    with psycopg.connect(party.role, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(1), pg_advisory_unlock(1)")
+        postgres.execute(guide)
+        try:
+            with memoranda.open(party.role, tenant="orchard") as memory:
+                assert memory.scope(user="ada").set("weight", 61).version == 1
+                memory.permissions.grant("agent", "memory")
+            for call in re.findall(r"pg_\w+", guide):
+                with pytest.raises(refusals.InsufficientPrivilege):
+                    connection.execute(f"SELECT {call}(1)".encode())
+            with pytest.raises(refusals.InsufficientPrivilege, match="tenant quarry"):
+                connection.execute("SELECT memoranda.lock_subjects('quarry', NULL)")
+        finally:
+            postgres.execute(guide.replace("REVOKE", "GRANT").replace("FROM PUBLIC", "TO PUBLIC"))
 
 
 def files(url: str) -> dict[str, int]:
@@ -430,7 +448,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == (25 + 8 * len(PARTITIONED)) * len(MODES)
+    assert len(everything) == (27 + 8 * len(PARTITIONED)) * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -578,6 +596,28 @@ def test_the_rights_are_given_to_no_owner(postgres: Server, party: Party):
         postgres.execute("SELECT memoranda.grant_rights('owner')")
 
 
+WITHOUT_POSITIONS = """
+DROP TABLE memoranda.positions, memoranda.chain;
+DROP FUNCTION memoranda.lock_subjects;
+UPDATE memoranda.migrated SET version = 4;
+"""
+"""Makes the fourth version of the schema of the fifth, where events are chained in their own bytes."""
+
+
+def chain_in_place(url: str) -> None:
+    """Write the hashes that chain events into them, as the fourth version did."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for (tenant,) in connection.execute("SELECT tenant FROM memoranda.tenants").fetchall():
+            with PostgresStore(url) as store:
+                store.settle(tenant)
+                found = store.read(lambda rows, tenant=tenant: list(rows.bodies(tenant)))
+            for position, hash, body in found:
+                connection.execute(
+                    "UPDATE memoranda.events SET hash = %s, body = %s WHERE tenant = %s AND position = %s",
+                    (hash, body, tenant, position),
+                )
+
+
 WITHOUT_TRUST = """
 ALTER TABLE memoranda.migrated DROP COLUMN prepared;
 ALTER TABLE memoranda.facts DROP COLUMN kind, DROP COLUMN trust;
@@ -658,7 +698,8 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(
     )
     try:
         remember_all_kinds(app, "meadow")
-        postgres.execute(WITHOUT_TRUST, WITHOUT_FUNCTIONS, database="old")
+        chain_in_place(app)
+        postgres.execute(WITHOUT_POSITIONS, WITHOUT_TRUST, WITHOUT_FUNCTIONS, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute(SECOND_RECIPE.encode())
         with psycopg.connect(generous, autocommit=True) as connection:
@@ -670,7 +711,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 25 * len(MODES)
+        assert len(lockable(app, *MODES)) == 27 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
@@ -702,8 +743,9 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(
     try:
         for tenant in tenants:
             remember_all_kinds(app, tenant)
+        chain_in_place(app)
         before = {tenant: old_rows_of(app, tenant) for tenant in tenants}
-        postgres.execute(WITHOUT_TRUST, WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
+        postgres.execute(WITHOUT_POSITIONS, WITHOUT_TRUST, WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute("GRANT USAGE ON SCHEMA memoranda TO stranger")
             connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO stranger")

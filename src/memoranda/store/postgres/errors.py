@@ -141,6 +141,8 @@ def commit_failure(url: str) -> StorageError:
 def is_temporary(error: psycopg.Error) -> bool:
     """Say whether the same work may succeed a moment later, on another connection."""
     code = code_of(error)
+    if code == "23505":  # the position of an event was filled, because its writer took too long
+        return (error.diag.table_name or "").startswith("events")
     return code[:2] in ("08", "40", "M0") or code in ("53300", "57P01", "57P02", "57P03", "57P05", "26000")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from memoranda.errors import InvalidValue, NotFound, Unavailable
+from memoranda.errors import Busy, InvalidValue, NotFound, Unavailable
 from memoranda.store.postgres.deadline import LONGEST_REWRITE
 from memoranda.store.postgres.dialect import HERE, POSTGRES
 from memoranda.store.postgres.errors import translate
 from memoranda.store.postgres.migration import SCHEMA, VERSION, Manner, migrate
-from memoranda.store.postgres.pool import Pool, Settings, read_address
+from memoranda.store.postgres.pool import Pool, read_address
+from memoranda.store.postgres.store import PostgresStore
 from memoranda.store.sql.errors import UNFINISHED
 from memoranda.store.sql.move import COPIED, Side, Table, Target, check_schema, closing_on_error, name_row
 from memoranda.store.sql.rows import Row
@@ -33,8 +35,9 @@ class PostgresSide(Side):
 
     kind = "postgres"
 
-    def __init__(self, settings: Settings, busy_timeout: float) -> None:
+    def __init__(self, url: str, busy_timeout: float) -> None:
         """Open a connection."""
+        settings = read_address(url, durability="full", busy_timeout=busy_timeout)
         with ExitStack() as closing:
             closing.enter_context(_translating(settings.url))
             pool = Pool(settings)
@@ -45,6 +48,7 @@ class PostgresSide(Side):
             self._closing = closing.pop_all()
         super().__init__(settings.url, rows)
         self.connection = rows.connection
+        self._address, self._patience = url, busy_timeout
         self._types: dict[str, dict[str, str]] = {}
 
     def identity(self) -> tuple[Any, ...]:
@@ -53,16 +57,41 @@ class PostgresSide(Side):
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
-        """Read one snapshot until the context ends."""
+        """Read one snapshot until the context ends, in which every event is chained."""
         with self.translating():
-            self.connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._begin_chained()
             try:
                 self._fetch("prefer_indexes")
                 yield
             finally:
-                self.rows.reset()
-                with suppress(psycopg.Error):
-                    self.connection.execute(b"ROLLBACK")
+                self._roll_back()
+
+    def _begin_chained(self) -> None:
+        deadline = time.monotonic() + self._patience
+        while True:
+            self.connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            if not self.schema_version():
+                return
+            unchained = [
+                tenant for (tenant,) in self.connection.execute(_statement("list_unchained_tenants")).fetchall()
+            ]
+            if not unchained:
+                return
+            self._roll_back()
+            if time.monotonic() > deadline:
+                raise Busy(
+                    f"`{self.url}`: others write to it so fast that its ledger has no end",
+                    hint="Stop the programs that write to it",
+                    url=self.url,
+                )
+            with PostgresStore(self._address) as store:
+                for tenant in unchained:
+                    store.settle(tenant)
+
+    def _roll_back(self) -> None:
+        self.rows.reset()
+        with suppress(psycopg.Error):
+            self.connection.execute(b"ROLLBACK")
 
     def translating(self) -> AbstractContextManager[None]:
         """Raise errors of the driver as ours."""
@@ -177,6 +206,7 @@ class PostgresTarget(PostgresSide, Target):
             for table, column, sequence in placed:
                 given = str(counters.get(table, 0))
                 self._execute("keep_last", table=table, column=column, sequence=sequence, given=given)
+            self._execute("keep_positions")
             self._execute("drop_move")
             self._execute("mark_version", VERSION)
         with self.translating():
@@ -234,29 +264,25 @@ class PostgresTarget(PostgresSide, Target):
 
 def open_source(url: str, *, busy_timeout: float) -> PostgresSide:
     """Return a database that has our tables, brought to the current schema, as one side of a move."""
-    settings = read_address(url, durability="full", busy_timeout=busy_timeout)
-    side = PostgresSide(settings, busy_timeout)
+    side = PostgresSide(url, busy_timeout)
     with closing_on_error(side), side.translating():
         side.check_owner()
         if not side.schema_version():
-            raise NotFound(
-                f"`{settings.url}` has no memory", hint="Name the database that is to be moved", url=settings.url
-            )
-        migrate(side.connection, Manner(settings.url, "on", _PATIENCE))
+            raise NotFound(f"`{side.url}` has no memory", hint="Name the database that is to be moved", url=side.url)
+        migrate(side.connection, Manner(side.url, "on", _PATIENCE))
     return side
 
 
 def open_target(url: str, *, busy_timeout: float, creates: bool) -> PostgresTarget | None:
     """Return a database as the target of a move; None if it has no tables, and they are not to be created."""
-    settings = read_address(url, durability="full", busy_timeout=busy_timeout)
-    target = PostgresTarget(settings, busy_timeout)
+    target = PostgresTarget(url, busy_timeout)
     with closing_on_error(target), target.translating():
         target.check_owner()
         if not target.is_unfinished():
             if not creates and not target.schema_version():
                 target.close()
                 return None
-            migrate(target.connection, Manner(settings.url, "on", _PATIENCE))
+            migrate(target.connection, Manner(target.url, "on", _PATIENCE))
     return target
 
 

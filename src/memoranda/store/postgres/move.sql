@@ -91,6 +91,16 @@ SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM <sequence>;
 SELECT setval('<sequence>', greatest(max(<column>), <given>)) FROM memoranda.<table>
 HAVING greatest(max(<column>), <given>) > 0;
 
+-- name: list_unchained_tenants()
+-- The tenants with events that are not chained yet.
+SELECT tenant FROM memoranda.tenants
+WHERE EXISTS (SELECT FROM memoranda.events WHERE events.tenant = tenants.tenant AND position > tenants.length);
+
+-- name: keep_positions()
+-- Continue after the events of each tenant, all of which are chained.
+INSERT INTO memoranda.positions (tenant, taken) SELECT tenant, length FROM memoranda.tenants WHERE length > 0
+ON CONFLICT (tenant) DO UPDATE SET taken = excluded.taken;
+
 -- name: create_move()
 -- Make the record of a move.
 CREATE TABLE memoranda.move (name TEXT COLLATE "C" PRIMARY KEY, state BYTEA NOT NULL);

@@ -5,13 +5,72 @@
 -- For this transaction: how long it waits for locks, and whether it waits for the disk.
 SELECT set_config('lock_timeout', :lock_timeout, true), set_config('synchronous_commit', :synchronous_commit, true);
 
--- name: lock_tenant(tenant)
--- Keep other writers of a tenant out until this transaction ends; return its state and which programs may write.
-SELECT
-  revision, epoch, rejected, length, head, (SELECT ARRAY[version, coalesce(prepared, version)] FROM memoranda.migrated)
+-- name: lock_subjects(tenant, subjects)
+-- Keep other writers of these subjects out until this transaction ends, or without any all writers of the tenant.
+SELECT memoranda.lock_subjects(:tenant, :subjects::text[]);
+
+-- name: get_locked_tenant(tenant, scopes)
+-- What writers need of a tenant once they got its lock, with which programs may write, and content keys of scopes.
+SELECT revision, epoch, rejected, length, head,
+    (SELECT ARRAY[version, coalesce(prepared, version)] FROM memoranda.migrated),
+    ARRAY(SELECT scope FROM memoranda.content_keys WHERE tenant = :tenant AND scope = ANY (:scopes::text[]) ORDER BY scope),
+    ARRAY(SELECT key FROM memoranda.content_keys WHERE tenant = :tenant AND scope = ANY (:scopes::text[]) ORDER BY scope)
 FROM memoranda.tenants
-WHERE tenant = :tenant
-FOR UPDATE;
+WHERE tenant = :tenant;
+
+-- name: get_tenant(tenant)
+-- The state of a tenant's rules, the end of its chain, the positions of the first events after that, and of the newest.
+SELECT revision, epoch, rejected, length, head,
+    ARRAY(
+        SELECT position FROM memoranda.events
+        WHERE tenant = :tenant AND position > tenants.length ORDER BY position LIMIT 4096
+    ),
+    (SELECT position FROM memoranda.events WHERE tenant = :tenant ORDER BY position DESC LIMIT 1)
+FROM memoranda.tenants
+WHERE tenant = :tenant;
+
+-- name: list_unchained(tenant, length, limit)
+-- The first events after the chain.
+SELECT position, hash, body FROM memoranda.events
+WHERE tenant = :tenant AND position > :length ORDER BY position LIMIT :limit;
+
+-- name: get_length(tenant)
+-- How far a tenant's ledger is chained.
+SELECT length FROM memoranda.tenants WHERE tenant = :tenant;
+
+-- name: list_behind(tenant, limit)
+-- The first events after the chain, as far as it reaches now.
+SELECT position, hash, body FROM memoranda.events
+WHERE tenant = :tenant AND position > (SELECT length FROM memoranda.tenants WHERE tenant = :tenant)
+ORDER BY position LIMIT :limit;
+
+-- name: list_hashes(tenant, low, high)
+-- The hashes that chain the events in a range of positions.
+SELECT first, hashes FROM memoranda.chain
+WHERE tenant = :tenant AND first <= :high AND first >= coalesce(
+    (SELECT max(first) FROM memoranda.chain AS earlier WHERE earlier.tenant = :tenant AND earlier.first <= :low), 0
+)
+ORDER BY first;
+
+-- name: take_positions(tenant, count, synchronous_commit)
+-- Take the next positions of a tenant's ledger; return the last one.
+WITH manner AS (SELECT set_config('synchronous_commit', :synchronous_commit, true) AS said)
+INSERT INTO memoranda.positions (tenant, taken) SELECT :tenant::text, :count::bigint FROM manner
+ON CONFLICT (tenant) DO UPDATE SET taken = positions.taken + excluded.taken
+RETURNING taken;
+
+-- name: lock_chain(tenant)
+-- Be the one who chains events of a tenant until this transaction ends; return where its chain ends.
+SELECT length, head FROM memoranda.tenants WHERE tenant = :tenant FOR UPDATE SKIP LOCKED;
+
+-- name: add_chain(tenant, first, hashes)
+-- Keep the hashes of events that were chained.
+INSERT INTO memoranda.chain (tenant, first, hashes) VALUES (:tenant, :first, :hashes);
+
+-- name: add_content_key(tenant, scope, key)
+-- Keep the content key of a scope, unless another writer has kept one.
+INSERT INTO memoranda.content_keys (tenant, scope, key) VALUES (:tenant, :scope, :key)
+ON CONFLICT (tenant, scope) DO NOTHING;
 
 -- name: find_event(tenant, position, hash)
 -- Whether the ledger has an event.
@@ -244,4 +303,3 @@ CROSS JOIN LATERAL (
     WHERE rolname IN ('pg_write_all_data', 'pg_maintain') AND pg_has_role(member.oid, oid, 'MEMBER') OFFSET 0
 ) AS rights
 WHERE rolname = ANY (ARRAY(SELECT role FROM memoranda.roles)) AND NOT rolsuper;
-

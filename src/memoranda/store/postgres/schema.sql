@@ -64,8 +64,8 @@ CREATE TABLE memoranda.revisions (
 CREATE INDEX revisions_by_expiry ON memoranda.revisions (tenant COLLATE "POSIX", expires_at)
 WHERE expires_at IS NOT NULL AND payload IS NOT NULL;
 
--- How often a tenant's rules changed, and where its ledger ends. Who writes holds the lock of its tenant's row; so a
--- tenant that was only ever asked for may have a row of zeros, which says nothing.
+-- How often a tenant's rules changed, and how far its ledger is chained. A tenant that was only ever asked for may have
+-- a row of zeros, which says nothing.
 CREATE TABLE memoranda.tenants (
     tenant TEXT COLLATE "C" NOT NULL,
     revision BIGINT NOT NULL,
@@ -213,7 +213,8 @@ CREATE TABLE memoranda.content_keys (
     PRIMARY KEY (tenant, scope)
 ) PARTITION BY HASH (tenant);
 
--- The ledger. `body` is the canonical JSON that was hashed, byte for byte; `run` is the run that an event belongs to.
+-- The ledger. `body` is the canonical JSON of an event, and `hash` that of these bytes. Where its `prev_hash` is empty,
+-- the event was chained after it had been committed: `chain` has its place. `run` is the run that it belongs to.
 CREATE TABLE memoranda.events (
     tenant TEXT COLLATE "C" NOT NULL,
     position BIGINT NOT NULL,
@@ -224,6 +225,24 @@ CREATE TABLE memoranda.events (
 ) PARTITION BY HASH (tenant);
 
 CREATE INDEX events_by_run ON memoranda.events (tenant COLLATE "POSIX", run, position) WHERE run IS NOT NULL;
+
+-- How many positions of a tenant's ledger were given out.
+CREATE TABLE memoranda.positions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    taken BIGINT NOT NULL,
+    PRIMARY KEY (tenant)
+)
+WITH (fillfactor = 50);
+
+-- The hashes that chain events which were stored without: 32 bytes for the event before `first`, then for each event.
+CREATE TABLE memoranda.chain (
+    tenant TEXT COLLATE "C" NOT NULL,
+    first BIGINT NOT NULL,
+    hashes BYTEA NOT NULL,
+    PRIMARY KEY (tenant, first)
+);
+
+ALTER TABLE memoranda.chain ALTER COLUMN hashes SET STORAGE EXTERNAL;
 
 -- Content the ledger keeps outside its chain, so that it can be erased. An entry's `version` is its sequence, negative:
 -- a fact may be called like the key of a collection.
@@ -435,7 +454,7 @@ BEGIN
     THEN
         RETURN;
     END IF;
-    RAISE insufficient_privilege USING MESSAGE = format('the role %s may not remove rows of the tenant %s', caller, asked);
+    RAISE insufficient_privilege USING MESSAGE = format('the role %s may not change rows of the tenant %s', caller, asked);
 END
 $check$;
 REVOKE ALL ON FUNCTION memoranda.check_tenant FROM PUBLIC;
@@ -449,7 +468,7 @@ BEGIN
     FOR held IN
         SELECT relname FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r' AND attname = 'tenant'
-          AND relname !~ '^(roles|tenants|events|erasures|epochs)(_[0-9]+)?$'
+          AND relname !~ '^(roles|tenants|events|positions|chain|erasures|epochs)(_[0-9]+)?$'
     LOOP
         EXECUTE format(
             $make$
@@ -472,6 +491,29 @@ BEGIN
 END
 $$;
 
+-- Take the locks of a writer until its transaction ends: of the whole tenant, or of some of its subjects and, shared, of
+-- the tenant. They are numbers that any role could lock: so only a role that may see the tenant is given them here.
+CREATE FUNCTION memoranda.lock_subjects(tenant TEXT, subjects TEXT[]) RETURNS VOID
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $lock$
+DECLARE
+    held BIGINT;
+BEGIN
+    PERFORM memoranda.check_tenant($1);
+    IF $2 IS NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended($1, 0));
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock_shared(hashtextextended($1, 0));
+    -- In the order of their numbers, so that two writers never wait for each other.
+    FOR held IN
+        SELECT DISTINCT hashtextextended($1 || E'\n' || subject, 0) FROM unnest($2) AS subject ORDER BY 1
+    LOOP
+        PERFORM pg_advisory_xact_lock(held);
+    END LOOP;
+END
+$lock$;
+REVOKE ALL ON FUNCTION memoranda.lock_subjects FROM PUBLIC;
+
 -- Give a role, or those that are members of it, what it needs to use its tenants, and take away what it has beyond that.
 -- A migration that adds a table has to give the rights to it, to the roles that have them to the others.
 CREATE FUNCTION memoranda.grant_rights(grantee NAME) RETURNS VOID
@@ -488,6 +530,7 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA memoranda TO %I', grantee);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO %I', grantee);
     EXECUTE format('GRANT USAGE ON SEQUENCE memoranda.numbers TO %I', grantee);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.lock_subjects TO %I', grantee);
     FOR held IN
         SELECT relname AS name, to_regproc(format('memoranda.%I', 'remove_' || relname)) AS remover, (
             SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
@@ -498,7 +541,7 @@ BEGIN
     LOOP
         EXECUTE format('GRANT INSERT ON memoranda.%I TO %I', held.name, grantee);
         -- The ledger can be added to, and not changed.
-        IF held.name !~ '^(events|erasures)(_[0-9]+)?$' THEN
+        IF held.name !~ '^(events|chain|erasures)(_[0-9]+)?$' THEN
             EXECUTE format('GRANT UPDATE (%s) ON memoranda.%I TO %I', held.beside_key, held.name, grantee);
         END IF;
         IF held.remover IS NOT NULL THEN

@@ -16,7 +16,8 @@ import psycopg
 
 from memoranda.errors import Busy, Unavailable
 from memoranda.model.remains import Remains
-from memoranda.store.base import Reader, Transaction
+from memoranda.model.scope import Scope
+from memoranda.store.base import Reader, Transaction, Widen
 from memoranda.store.postgres.connection import PostgresRows, Proof
 from memoranda.store.postgres.deadline import LONGEST_REWRITE, Silent
 from memoranda.store.postgres.dialect import SQL
@@ -29,6 +30,7 @@ from memoranda.store.postgres.errors import (
     is_worth_waiting_for,
     translate,
 )
+from memoranda.store.postgres.ledger import Positions, Sequencer
 from memoranda.store.postgres.migration import Manner, finish, is_current, migrate
 from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, is_in_recovery, read_address
 from memoranda.store.postgres.removal import reclaim, rewrite
@@ -41,7 +43,7 @@ _CATCHING_UP = 0.02
 """Seconds that a standby is given to replay what a read must see, before the primary is asked instead."""
 
 
-class Positions:
+class LogPositions:
     """What reads must see, as positions in the write-ahead log, and which server answered last."""
 
     def __init__(self) -> None:
@@ -124,8 +126,12 @@ class PostgresStore:
         self._own = threading.local()
         self._pool = Pool(self._settings)
         self._standby = Pool(self._settings, beside=self._pool) if self._settings.has_standbys else None
-        self._positions = Positions()
+        self._log = LogPositions()
         self._roams = False
+        # Connections for the ledger alone: a writer that has one of the others must not wait for one more of them.
+        self._side = Pool(self._settings)
+        self._positions = Positions(self._side)
+        self._sequencer = Sequencer(self._side, self.url, busy_timeout, self._retry)
         try:
             # An address without an answer is most likely wrong, so it is not retried.
             self._retry(self._prepare, again=is_worth_waiting_for)
@@ -146,23 +152,33 @@ class PostgresStore:
         view._roams = True
         return view
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
+    def transact(
+        self, work: Callable[[Transaction], T], *, wait: bool = True, within: Sequence[Scope] | None = None
+    ) -> T:
         """Run work in one transaction and return once it is durable.
 
-        Work runs again, on another connection, if the first one was lost or the server chose it to end a deadlock.
+        Work runs again, on another connection, if the first one was lost or the server chose it to end a deadlock; and
+        if it goes beyond the scopes that it is said to be within.
         """
         if not wait:
             raise would_wait(self.url)  # every write waits for the server
         self._refuse_nesting()
         self._own.writes = True
         try:
-            return self._retry(lambda: self._write(work))
+            if within is not None:
+                with suppress(Widen):
+                    return self._retry(lambda: self._write(work, within))
+            return self._retry(lambda: self._write(work, None))
         finally:
             self._own.writes = False
 
     def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
         """Run work on one snapshot, or without one; from its start again if the connection was lost."""
         return self._retry(lambda: self._read_anywhere(work, snapshot))
+
+    def settle(self, tenant: str) -> None:
+        """Return once every event of a tenant that was committed before is chained."""
+        self._sequencer.settle(tenant)
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes whenever any process writes anything."""
@@ -176,8 +192,8 @@ class PostgresStore:
 
         is_standby, state, started, position = self._retry(lambda: self._read_anywhere(look, snapshot=False))
         if is_standby:
-            self._positions.add(position)  # another standby may be less far
-        return self._positions.turns, started, state
+            self._log.add(position)  # another standby may be less far
+        return self._log.turns, started, state
 
     def staleness(self) -> float:
         """Return how many seconds reads are behind the primary, at most; 0.0 if they are answered by it."""
@@ -218,6 +234,7 @@ class PostgresStore:
         """Close all connections; in a forked child, which has none, do nothing."""
         if os.getpid() == self._pid:
             self._refuse_nesting()
+            self._sequencer.close()
             self._close_pools()
 
     def __enter__(self) -> PostgresStore:
@@ -232,6 +249,7 @@ class PostgresStore:
 
     def _close_pools(self) -> None:
         self._pool.close()
+        self._side.close()
         if self._standby is not None:
             self._standby.close()
 
@@ -267,16 +285,17 @@ class PostgresStore:
 
         return self._retry(run, again=is_worth_waiting_for)
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T], within: Sequence[Scope] | None) -> T:
         with self._pool.rows() as rows:
             done: list[T] = []  # the result of the work, once the COMMIT is sent
+            take = None if within is None else self._positions.take
             try:
                 with rows.connection.pipeline() as pipeline:
-                    rows.begin_writing(pipeline, *self._manner)
+                    rows.begin_writing(pipeline, *self._manner, within, take)
                     done.append(work(rows))
                     answer = rows.commit()
             except BaseException as error:
-                proof = rows.proof
+                proof, taken = rows.proof, rows.taken
                 _undo(rows)
                 if isinstance(error, _REFUSED) and is_in_recovery(rows.connection):
                     host = rows.connection.info.host
@@ -285,29 +304,35 @@ class PostgresStore:
                     raise psycopg.errors.ReadOnlySqlTransaction(f"`{host}` is a standby") from error
                 self._note_conflict(rows)
                 if not (done and isinstance(error, psycopg.Error) and rows.connection.closed):
+                    self._sequencer.abandon(taken)
                     raise
                 lost = error
             else:
                 if answer.statusmessage != "COMMIT":  # the work continued after a statement had failed
+                    self._sequencer.abandon(rows.taken)
                     _undo(rows)
                     raise commit_failure(self.url)
                 position, transaction = rows.position_of_commit()
                 if rows.changes_rows:
-                    self._positions.add_change(position, transaction)
+                    self._log.add_change(position, transaction)
                 else:
-                    self._positions.add(position)
+                    self._log.add(position)
+                self._sequencer.abandon(rows.unused)
+                self._sequencer.follow(rows.written)
                 return done[0]
         # The answer was lost, but perhaps not the write: look it up.
         self._pool.distrust()
         if self._is_committed(proof, lost):
+            self._sequencer.follow({} if proof is None else {proof[0]: proof[1]})
             return done[0]
+        self._sequencer.abandon(taken)
         raise lost
 
     def _read_anywhere(self, work: Callable[[PostgresRows], T], snapshot: bool) -> T:
         """Read from the server that is to be asked first or, if that is not possible, from the other."""
         if not self._roams or self._standby is None:
             return self._read_from(self._pool, work, snapshot)
-        positions = self._positions
+        positions = self._log
         if self._settings.read_from == "standby":
             with suppress(*_LOST):
                 return self._read_from(
@@ -347,8 +372,8 @@ class PostgresStore:
                         _undo(rows)
                 if self._roams:
                     if pool is self._pool and self._settings.read_from == "standby":
-                        self._positions.add(_position(rows))  # so that no later read goes back behind this one
-                    self._positions.turn(pool)
+                        self._log.add(_position(rows))  # so that no later read goes back behind this one
+                    self._log.turn(pool)
                 return found
         except psycopg.Error as error:
             if _says_more(error):
@@ -357,12 +382,12 @@ class PostgresStore:
 
     def _ensure_shows_changes(self, rows: PostgresRows) -> None:
         """Raise `Behind` if a standby does not show everything that this process changed."""
-        connection, changed = rows.connection, self._positions.changed
+        connection, changed = rows.connection, self._log.changed
         if connection.shows >= changed:
             return
         connection.replayed = _position(rows)
         # Of a primary that is gone, a standby may lack the end of the log, and have all that matters.
-        pending = self._positions.changes_after(connection.replayed)
+        pending = self._log.changes_after(connection.replayed)
         found = connection.execute(SQL["shows_transactions"], (pending,)).fetchone() if pending is not None else None
         if found != (True,):
             _await_position(rows, changed)
@@ -372,7 +397,7 @@ class PostgresStore:
         """Note how far the primary is when it refuses a write, so that the next read shows why."""
         if self._settings.read_from == "standby" and not rows.connection.closed:
             with suppress(psycopg.Error):
-                self._positions.add(_position(rows))
+                self._log.add(_position(rows))
 
     def _staleness(self) -> float:
         if self._standby is None or self._settings.read_from == "primary":
@@ -412,7 +437,7 @@ class PostgresStore:
                         rows.begin_writing(pipeline, *self._manner)
                         found = rows.holds(proof)
                         if found and self._standby is not None:
-                            self._positions.add_change(_position(rows), None)
+                            self._log.add_change(_position(rows), None)
                         return found
                 finally:
                     _undo(rows)
@@ -478,7 +503,7 @@ _REFUSED = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.FeatureNotSupp
 
 def _says_more(error: psycopg.Error) -> bool:
     """Say whether an error means that other connections are lost too: not a deadlock, nor a server without a slot."""
-    return is_temporary(error) and not code_of(error).startswith(("40", "53"))
+    return is_temporary(error) and not code_of(error).startswith(("23", "40", "53"))
 
 
 def _position(rows: PostgresRows) -> int:

@@ -64,8 +64,8 @@ COPIED = tuple(
 """Every table that has something of its own, in the order in which they are copied: SQLite writes a vector beside its
 entry. `tenants` is first, because it says which ledgers an interrupted move has copied."""
 
-DERIVED: frozenset[str] = frozenset()
-"""Tables that are made again from others where they are missing: they are not copied."""
+DERIVED = frozenset({"positions", "chain"})
+"""Tables that are made again from others: they are not copied."""
 
 LOCAL = frozenset({"migrated", "roles", "move"})
 """Tables about one database: its schema, the roles of its server, and a move to it."""

@@ -215,7 +215,9 @@ WITH RECURSIVE
     SELECT (SELECT min(facts.tenant) FROM memoranda.facts WHERE facts.tenant > of_facts.tenant)
     FROM of_facts WHERE of_facts.tenant IS NOT NULL
   )
-SELECT tenant FROM memoranda.tenants WHERE revision > 0 OR epoch > 0 OR length > 0
+SELECT tenant FROM memoranda.tenants
+WHERE revision > 0 OR epoch > 0 OR length > 0
+  OR (SELECT position FROM memoranda.events WHERE events.tenant = tenants.tenant LIMIT 1) IS NOT NULL
 UNION SELECT tenant FROM memoranda.collections
 UNION SELECT tenant FROM of_facts WHERE tenant IS NOT NULL
 ORDER BY tenant;
@@ -250,8 +252,8 @@ WHERE tenant COLLATE "POSIX" = :tenant AND scope >= :low AND scope < :high AND e
 ORDER BY scope
 LIMIT :limit;
 
--- name: get_tenant(tenant)
--- The state of a tenant's rules, and the end of its ledger.
+-- name: get_tenant(tenant) [sqlite]
+-- The state of a tenant's rules, and the end of its ledger's chain.
 SELECT revision, epoch, rejected, length, head FROM memoranda.tenants WHERE tenant = :tenant;
 
 -- name: list_definitions(tenant)
@@ -547,7 +549,7 @@ UPSERT INTO memoranda.links KEY (tenant, child, version, parent, parent_version)
 -- Keep the permission epoch of a scope.
 UPSERT INTO memoranda.epochs KEY (tenant, scope);
 
--- name: put_content_key(tenant, scope, key)
+-- name: put_content_key(tenant, scope, key) [sqlite]
 -- Keep the content key of a scope.
 UPSERT INTO memoranda.content_keys KEY (tenant, scope);
 

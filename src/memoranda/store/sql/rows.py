@@ -22,7 +22,7 @@ from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval, effect_decoder
 from memoranda.model.entry import Collection, Space
-from memoranda.model.event import RUN_EVENTS, Event, event_body
+from memoranda.model.event import GENESIS, RUN_EVENTS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.guard import GuardRule
 from memoranda.model.names import keys_below
@@ -38,7 +38,9 @@ from memoranda.store.base import (
     FactQuery,
     Link,
     PlainRow,
+    Progress,
     Replay,
+    Reserved,
     RevisionQuery,
     ScopeEpoch,
     Session,
@@ -552,6 +554,10 @@ class Rows(ABC):
                 found = self._cache((tenant, run), self._run_head(tenant, row))
         return found
 
+    def progress(self, tenant: str) -> Progress:
+        """Return how far the ledger can be followed: to its end."""
+        return Progress(self._tenant(tenant)[1])
+
     def events(
         self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
     ) -> Iterator[Event]:
@@ -630,6 +636,11 @@ class Rows(ABC):
         stamps = [at for _, at in found if at is not None]
         return max(version or 0 for version, _ in found), from_micros(max(stamps)) if stamps else None
 
+    def reserve(self, tenant: str, count: int, *, together: bool = False) -> Reserved:
+        """Return where the next events go: after the last one."""
+        _, length, head = self._tenant(tenant)
+        return Reserved(range(length + 1, length + 1 + count), head or GENESIS)
+
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
         """Append to a tenant's ledger."""
         first, last = events[0][0], events[-1][0]
@@ -646,6 +657,9 @@ class Rows(ABC):
             self._run("add_tenant", tenant)
         self._run("move_head", tenant, last.position, last.hash)
         self._tenants[tenant] = (state, last.position, last.hash)
+        self._insert_events(tenant, events)
+
+    def _insert_events(self, tenant: str, events: Sequence[tuple[Event, bytes]]) -> None:
         for event, body in events:
             run = event.resource if event.effect in RUN_EVENTS else None
             self._run("append_event", tenant, event.position, event.hash, body, run)
@@ -741,6 +755,10 @@ class Rows(ABC):
 
     # helpers
 
+    def _with_chain(self, tenant: str, page: list[Row]) -> list[Row]:
+        """Return events with the hashes that chain them, if those are stored elsewhere."""
+        return page
+
     def _cache(self, place: Any, value: T) -> T:
         """Cache what was read or written, and return it; a full cache starts again."""
         if len(self._known) >= _CACHE_SIZE:
@@ -791,7 +809,7 @@ class Rows(ABC):
                 page = self._all("page_events", tenant, start, size)
             else:
                 page = self._all("page_run_events", tenant, run, start, size)
-            yield from page
+            yield from page if run is not None else self._with_chain(tenant, page)
             if len(page) < size:
                 break
             start = page[-1][0] + 1

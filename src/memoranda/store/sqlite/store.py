@@ -16,6 +16,7 @@ from weakref import WeakSet
 import apsw
 
 from memoranda.model.remains import Remains
+from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Transaction
 from memoranda.store.sql.errors import use_after_close, use_after_fork
 from memoranda.store.sqlite.connection import (
@@ -82,8 +83,10 @@ class SqliteStore:
         self._readers = SharedConnection(self._writer, path) if path == IN_MEMORY else ReaderPool(settings, path)
         self._opened = True
 
-    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
-        """Run work in one transaction and return once it is durable.
+    def transact(
+        self, work: Callable[[Transaction], T], *, wait: bool = True, within: Sequence[Scope] | None = None
+    ) -> T:
+        """Run work in one transaction and return once it is durable. There is one writer, whatever works are within.
 
         Work may run in the thread of another caller with which it shares the commit. So it must not take a lock that
         its own caller holds, nor call `transact` again.
@@ -98,6 +101,9 @@ class SqliteStore:
             return self._readers.read(work) if snapshot else self._readers.query(work)
         except apsw.Error as error:
             raise translate(error, self.url) from error
+
+    def settle(self, tenant: str) -> None:
+        """Return at once: events are chained as they are appended."""
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes whenever any process writes anything, or anything of a tenant."""

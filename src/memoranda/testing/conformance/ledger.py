@@ -26,8 +26,9 @@ from memoranda.errors import (
 from memoranda.model.event import GENESIS, Anchor, hash_event
 from memoranda.model.policy import Policy
 from memoranda.model.trust import Origin
+from memoranda.model.value import encode
 from memoranda.retrieval.embed.base import Vectors
-from memoranda.store.base import ContentKey, Store
+from memoranda.store.base import ContentKey, Progress, Store, Transaction
 from memoranda.testing.conformance.base import (
     EMBEDDER,
     Capability,
@@ -267,6 +268,46 @@ class LedgerPromises:
         assert (replaced.ok, replaced.position) == (False, 3)
         assert replaced.reason and cut.reason
         assert memory.ledger.verify(anchor=good).ok
+
+    def test_work_that_goes_beyond_its_scopes_is_carried_out_whole(self, memory: Memory, store: Store) -> None:
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        ada.set("k", 1)
+        bob.set("k", 2)
+
+        def swap(rows: Transaction) -> list[Any]:
+            first, second = rows.fact(ada.scope, "k"), rows.fact(bob.scope, "k")
+            assert first is not None and second is not None
+            rows.put_fact(first, encode(second.value))
+            rows.put_fact(second, encode(first.value))
+            return [first.value, second.value]
+
+        def remove(rows: Transaction) -> int:
+            rows.remove_fact(ada.scope, "k")
+            rows.set_tenant_state(memory.tenant, rows.tenant_state(memory.tenant))
+            return 3
+
+        assert store.transact(swap, within=[ada.scope]) == [1, 2]
+        assert (ada.value("k"), bob.value("k")) == (2, 1)
+        assert store.transact(swap, within=[ada.scope, bob.scope]) == [2, 1]
+        assert store.transact(remove, within=[ada.scope]) == 3
+        assert (ada.value("k"), bob.value("k")) == (None, 2)
+
+    def test_positions_that_were_reserved_are_those_of_the_next_events(self, memory: Memory, store: Store) -> None:
+        memory.scope(user="ada").set("k", 1)
+
+        def look(rows: Transaction) -> list[Any]:
+            first = rows.reserve(memory.tenant, 1)
+            more = rows.reserve(memory.tenant, 3, together=True)
+            return [*first.positions, *more.positions, first.previous == more.previous]
+
+        taken = store.transact(look, within=[])
+        assert taken[1:] == [taken[0], taken[0] + 1, taken[0] + 2, True]
+        memory.scope(user="ada").set("k", 2)
+        memory.settle()
+        events = memory.ledger.events()
+        assert [event.position for event in events] == list(range(1, len(events) + 1))
+        assert [event.effect for event in events if event.effect != "void"] == ["set_fact"] * 2
+        assert store.read(lambda rows: rows.progress(memory.tenant)) == Progress(len(events))
 
     def test_each_tenant_has_its_own_chain(self, memory: Memory, store: Store, clock: FakeClock) -> None:
         other = Memory(store, tenant="other", clock=clock)

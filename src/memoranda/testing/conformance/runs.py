@@ -109,7 +109,7 @@ class RunPromises:
         assert [one.content is not None for one in events] == [False, False, True]
         assert {(one.run, one.at, one.actor) for one in events} == {("r1", clock.now(), "owner")}
         whole = {event.position: event for event in memory.ledger.events()}
-        assert [whole[one.position].hash for one in events] == [one.hash for one in events]
+        assert [whole[one.position].effect for one in events] == [one.kind for one in events]
         between = [
             event.effect for position, event in whole.items() if position not in {one.position for one in events}
         ]
