@@ -283,7 +283,10 @@ def _follow(held: _Held, rows: Reader, shelf: Shelf, state: ShelfState) -> None:
     before, held.state = held.state, _NOTHING
     index, held.index = held.index, _new_index(held.space)
     gone: set[int] = set()
-    if before != _NOTHING and state.removed != before.removed:
+    listed = rows.removed_since(shelf, before.removed) if before.removed != state.removed else []
+    if before != _NOTHING and listed is not None:
+        gone.update(listed)
+    elif before != _NOTHING:
         known = set(index.sequences().tolist()) | index.lapsed
         standing = set(rows.live_sequences(shelf))
         if any(sequence <= before.newest for sequence in standing - known):

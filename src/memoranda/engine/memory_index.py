@@ -113,6 +113,8 @@ class Changes(msgspec.Struct):
     new: list[tuple[Shelf, Space, list[Indexed]]] = []
     gone: list[tuple[Shelf, NDArray[np.int64] | None]] = []
     """Shelves with the sequences that are left; None for a shelf that is gone as a whole."""
+    ended: list[tuple[Shelf, NDArray[np.int64]]] = []
+    """Shelves with the sequences that ended or were removed there."""
     outdates: dict[Shelf, dict[int, tuple[tuple[int, ...], int]]] = {}
     """By the sequences of new statements: the messages that each of them outdates, and since when; a message that was
     retracted outdates itself."""
@@ -216,6 +218,10 @@ class Part:
         numbers = np.concatenate((self.index.sequences(), lapsed))
         numbers = numbers[self._group.rows[numbers - 1] == group]
         return numbers, self._sequence.rows[numbers - 1]
+
+    def numbers_with(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the rows with the entries of these sequences."""
+        return np.flatnonzero(np.isin(self._sequence.rows, sequences)) + 1
 
     def outdated(self, sequences: Iterable[int]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
         """Return a test for rows by their numbers: whether their entries or messages are among these."""
@@ -327,9 +333,17 @@ class MemoryIndex:
                 live = set[int]() if left is None else set[int](left.tolist())
                 still = {number: of for number, of in self._outdates[shelf].items() if number in live}
                 self._outdates[shelf] = still
+        for shelf, listed in changes.ended:
+            part = self.parts.get(self._embedders.get(shelf, ""))
+            if part is not None:
+                part.remove(part.numbers_with(listed).tolist())
+            if shelf in self._outdates:
+                ended = set[int](listed.tolist())
+                still = {number: of for number, of in self._outdates[shelf].items() if number not in ended}
+                self._outdates[shelf] = still
         for shelf, new in changes.outdates.items():
             self._outdates[shelf] = self._outdates.get(shelf, {}) | new
-        if changes.outdates or changes.gone:
+        if changes.outdates or changes.gone or changes.ended:
             known = [(number, *of) for on_shelf in self._outdates.values() for number, of in on_shelf.items()]
             self.outdated = {one: at for _, messages, at in known for one in messages}
             self.outdated_by = {one: number for number, messages, _ in known for one in messages if one != number}
@@ -344,7 +358,7 @@ class MemoryIndex:
         self._states, self._position, self._revision = changes.states, changes.position, changes.revision
         if changes.withheld is not None:
             self.withheld, self._rejected = changes.withheld, changes.rejected
-        return bool(changes.new or changes.gone or changes.facts)
+        return bool(changes.new or changes.gone or changes.ended or changes.facts)
 
     def wanted_groups(self, narrowing: Hashable, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
         """Return which groups are wanted, by number; what was asked for is `narrowing`, by which it is cached."""
@@ -370,7 +384,11 @@ class MemoryIndex:
             space, embedder = collection.space, self._embedders.get(shelf)
             if embedder is not None and embedder != space.embedder:
                 return False
-            if embedder is not None and state.removed != seen.removed:
+            if embedder is None or state.removed == seen.removed:
+                pass
+            elif (listed := rows.removed_since(shelf, seen.removed)) is not None:
+                changes.ended.append((shelf, np.array(listed, np.int64)))
+            else:
                 left = np.array(rows.live_sequences(shelf), np.int64)
                 if self._lacks(shelf, left[left <= seen.newest]):
                     return False

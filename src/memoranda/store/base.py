@@ -304,6 +304,13 @@ class Reader(Protocol):
         """Return the sequences of the live entries of a shelf, in ascending order."""
         ...
 
+    def removed_since(self, shelf: Shelf, mark: int) -> list[int] | None:
+        """Return the sequences of the entries that ended or were removed since a shelf had a mark, in any order.
+
+        None if that is not known: only the last few thousand are listed, and what changes a whole shelf is not.
+        """
+        ...
+
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         """Return those of these keys and digests that live entries of a shelf have."""
         ...

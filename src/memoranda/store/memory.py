@@ -48,6 +48,8 @@ from memoranda.store.base import (
     text_place,
 )
 
+_MOST_REMOVALS = 1_000
+
 T = TypeVar("T")
 R = TypeVar("R", bound=PlainRow)
 
@@ -72,6 +74,8 @@ class _Tables(msgspec.Struct):
     entries: dict[int, _StoredEntry] = {}
     vectors: dict[tuple[int, str], bytes] = {}
     shelves: dict[Shelf, ShelfState] = {}
+    removals: dict[Shelf, tuple[tuple[int, int, int], ...]] = {}
+    """For the last entries that ended or were removed: the mark for it, the one before, and the sequence."""
     last_number: int = 0
     """Entries and removals share this counter."""
     tenants: dict[str, TenantState] = {}
@@ -283,6 +287,21 @@ class _Rows:
     def live_sequences(self, shelf: Shelf) -> list[int]:
         return [kept.entry.sequence for kept in self._matching(EntryQuery(shelf=shelf))]
 
+    def removed_since(self, shelf: Shelf, mark: int) -> list[int] | None:
+        found: list[int] = []
+        shelves = [(place, state) for place, state in self._t.shelves.items() if _holds(shelf, place)]
+        for place, state in shelves:
+            seen = min(mark, state.removed)
+            for at, before, sequence in self._t.removals.get(place, ()):
+                if at > mark:
+                    if before > seen:
+                        return None
+                    seen = at
+                    found.append(sequence)
+            if seen != state.removed:
+                return None
+        return found if shelves else None
+
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         live = self._matching(EntryQuery(shelf=shelf))
         return {value for kept in live for value in (kept.entry.key, kept.digest) if value in (*keys, *digests)} - {
@@ -444,14 +463,14 @@ class _Rows:
         if kept is not None and kept.entry.scope.tenant == tenant and kept.entry.ended_at is None:
             ended = msgspec.structs.replace(kept.entry, ended_at=at)
             self._t.entries[sequence] = msgspec.structs.replace(kept, entry=ended)
-            self._mark(_place(ended))
+            self._mark_removal(ended)
 
     def remove_entry(self, tenant: str, sequence: int) -> None:
         kept = self._t.entries.get(sequence)
         if kept is not None and kept.entry.scope.tenant == tenant:
             self._forget_texts_of(kept.entry)
             self._drop_entries({sequence})
-            self._mark(_place(kept.entry))
+            self._mark_removal(kept.entry)
 
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         self._t.tenants[tenant] = state
@@ -536,6 +555,13 @@ class _Rows:
         for place in places:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
 
+    def _mark_removal(self, entry: Entry) -> None:
+        place = _place(entry)
+        before = self._t.shelves[place].removed
+        self._mark(place)
+        removal = self._t.shelves[place].removed, before, entry.sequence
+        self._t.removals[place] = (*self._t.removals.get(place, ()), removal)[-_MOST_REMOVALS:]
+
     def _drop_below(
         self, kind: type[Replay | ContentKey | Approval | StoredRejection | Omission | Session | Link], scope: Scope
     ) -> int:
@@ -545,6 +571,7 @@ class _Rows:
 
     def _drop_shelves(self, doomed: Callable[[Shelf], bool]) -> int:
         _drop(self._t.shelves, doomed)
+        _drop(self._t.removals, doomed)
         return self._drop_entries({place for place, kept in self._t.entries.items() if doomed(_place(kept.entry))})
 
     def _drop_entries(self, sequences: set[int]) -> int:

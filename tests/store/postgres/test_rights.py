@@ -98,7 +98,8 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.definitions.create(name="Shed", slug="shed", schema={"type": "object"})
         ada.set("weight", 61, idempotency_key="first")
         ada.set("weight", 62)
-        ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes")
+        ada.remember(f"The kiln of {tenant} is cold", collection="notes", key="kiln")
+        ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes", key="kiln")
         ada.set("height.unit", "cm", derived_from=["fact:user:ada#weight"])
         ada.session("s1").set("mood", "calm")
         ada.reject("The kiln is never lit")
@@ -112,7 +113,7 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.erase(user="gone")
 
 
-NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions"}
+NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions", "removals"}
 ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
 """Tables and columns that the first version did not have."""
 
@@ -422,7 +423,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == 25 * len(MODES)
+    assert len(everything) == 26 * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -494,7 +495,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
         asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM memoranda.{} GROUP BY tenant")
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
-    assert len(tables) == 19
+    assert len(tables) == 20
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -575,9 +576,9 @@ ALTER TABLE memoranda.approvals
     DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings, DROP COLUMN rules;
 ALTER TABLE memoranda.tenants DROP COLUMN rejected;
 DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs,
-    memoranda.omissions;
+    memoranda.omissions, memoranda.removals;
 DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links,
-    memoranda.remove_omissions;
+    memoranda.remove_omissions, memoranda.remove_removals;
 UPDATE memoranda.migrated SET version = 3;
 """
 """Makes the third version of the schema of the fourth, with all it holds."""
@@ -656,7 +657,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 25 * len(MODES)
+        assert len(lockable(app, *MODES)) == 26 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

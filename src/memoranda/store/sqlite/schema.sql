@@ -241,6 +241,16 @@ CREATE TABLE shelves (
 
 CREATE INDEX shelves_by_collection ON shelves (tenant, collection);
 
+-- The entries that ended or were removed, by the marks that their shelf got for it; `before` is its mark until then, so
+-- that a gap is seen. Only the last ones are kept.
+CREATE TABLE removals (
+    shelf INTEGER NOT NULL,
+    mark INTEGER NOT NULL,
+    before INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    PRIMARY KEY (shelf, mark)
+) STRICT, WITHOUT ROWID;
+
 -- AUTOINCREMENT, because a sequence is never given twice, not even when all entries are gone.
 CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
