@@ -29,6 +29,7 @@ from memoranda.engine.containment import Taint
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
 from memoranda.engine.scopes import ListScopes
+from memoranda.engine.segments import SegmentFolder, default_folder
 from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.approvals import Decided, ListConflicts
@@ -91,6 +92,7 @@ class Memory:
         embedder: str | Embedder = DEFAULT_EMBEDDER,
         record_reads: bool = False,
         keep_text: bool = False,
+        segments: SegmentFolder | None = None,
     ) -> None:
         """Create the owner's handle on a store; most programs call `memoranda.open` instead."""
         self._gate = Gate(
@@ -101,6 +103,7 @@ class Memory:
             embedders=EmbedderBook(embedder),
             record_reads=record_reads,
             keep_text=keep_text,
+            segments=segments,
         )
         self._caller = Caller()
         self._shared = Scope.of(tenant=tenant)
@@ -858,6 +861,7 @@ def open(
     ledger_text: bool = False,
     durability: Durability = "full",
     busy_timeout: float = 5.0,
+    cache: str | os.PathLike[str] | None = "auto",
 ) -> Memory:
     """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`.
 
@@ -866,6 +870,8 @@ def open(
     the consistency of the store. `ledger="all"` records plain reads too; `ledger_text` stores contents beside
     their hashes. `embedder` is what new collections are embedded with: `"wordllama"`, which works offline,
     `"onnx:/path/to/folder"`, `"openai:text-embedding-3-small"`, or an object of your own.
+    `cache` is a folder of this host for the indexes of large collections, which its processes share: by default
+    that of `MEMORANDA_CACHE`, or the user's folder for caches. None or `"off"` keeps them in memory alone.
 
     >>> memory = open(":memory:")
     >>> memory.scope(user="ada").set("language", "en").version
@@ -884,7 +890,15 @@ def open(
         embedder=embedder,
         record_reads=ledger == "all",
         keep_text=ledger_text,
+        segments=None if store.url == ":memory:" else _segment_folder(cache, limits or Limits()),
     )
+
+
+def _segment_folder(cache: str | os.PathLike[str] | None, limits: Limits) -> SegmentFolder | None:
+    if cache is None or cache == "off":
+        return None
+    path = default_folder() if cache == "auto" else Path(cache) / "segments"
+    return None if path is None else SegmentFolder(path, most_bytes=limits.cache_bytes)
 
 
 def open_store(url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> Store:

@@ -86,6 +86,7 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
         removed.update(rows.remove_below(scope))
         rows.put(Erasure(id=id, scope=scope, at=at, version_floor=floor))
         call.indexes.drop(scope)
+        call.emptied.append(scope.path)
     removed["approvals"] += _drop_shared_approvals(rows, scopes, call)
     if removed["rejections"]:
         note_change(rows, effect.scope.tenant)

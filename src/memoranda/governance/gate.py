@@ -44,6 +44,7 @@ from memoranda.engine.indexes import IndexBook
 from memoranda.engine.rejection_book import RejectionBook
 from memoranda.engine.reviews import hold
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
+from memoranda.engine.segments import SegmentBook, SegmentFolder
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
 from memoranda.errors import (
     Advice,
@@ -255,8 +256,9 @@ class Gate:
         embedders: EmbedderBook,
         record_reads: bool = False,
         keep_text: bool = False,
+        segments: SegmentFolder | None = None,
     ) -> None:
-        """Wrap a store."""
+        """Wrap a store; indexes of large shelves are kept in a folder of the host, if there is one."""
         self._store = store
         self.waits = store.waits
         self.clock = clock
@@ -266,7 +268,8 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        self._indexes = IndexBook(limits.index_bytes)
+        book = None if segments is None else SegmentBook(segments, store.read)
+        self._indexes = IndexBook(limits.index_bytes, book)
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
@@ -351,6 +354,7 @@ class Gate:
         """Write deferred events, and close the store and the embedders that were opened here."""
         try:
             self._deferred.close()
+            self._indexes.close()
         finally:
             self._store.close()
             self.embedders.close()
@@ -566,6 +570,8 @@ class Gate:
             raise
         if isinstance(result, Refused):
             raise result
+        for path in set(call.emptied):
+            self._indexes.remove_segments(effect.scope.tenant, path)
         return result
 
     def _refusal_by_guard(

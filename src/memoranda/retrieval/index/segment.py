@@ -25,6 +25,9 @@ from numpy.typing import NDArray
 FORMAT = 1
 """Changes with every change of what is in a segment, or of what an index makes of the same rows."""
 
+BESIDE = "beside "
+"""Begins the names of arrays that are not the index's own."""
+
 _MAGIC = b"MMRDSEG\n"
 _START = len(_MAGIC) + 4 + 32
 """Where the header starts: after the magic bytes, its length and its digest."""
@@ -152,6 +155,14 @@ class Segment:
         """Return an array without room."""
         room, filled = self._arrays[name]
         return room[:filled]
+
+    def copy_rest(self, contents: Contents) -> None:
+        """Put what only this segment has, as what the owner of the index keeps beside it, into another."""
+        for name in self._arrays.keys() - contents.arrays.keys():
+            if name.startswith(BESIDE):
+                contents.add_rows(name, self.array(name))
+        for name in self.values.keys() - contents.values.keys():
+            contents.values[name] = self.values[name]
 
     def names(self, name: str) -> Names:
         """Return numbered names."""

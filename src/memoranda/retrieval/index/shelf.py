@@ -541,6 +541,12 @@ class ShelfIndex:
         self._corrections.clear()
         self._cached = 0
 
+    def compact(self) -> None:
+        """Drop removed rows with all that only they said."""
+        with self.lock:
+            self._clear_cache()
+            self._compact()
+
     def _compact(self) -> None:
         """Drop removed rows and renumber the others."""
         rows = np.flatnonzero(self._present.rows)
@@ -553,6 +559,15 @@ class ShelfIndex:
         self.vectors.keep(rows)
         for column in self._named().values():
             column.keep(rows)
+        # Sources and origins keep their numbers; those that nothing has any longer lose their names.
+        sources, origins = set(self._source.rows.tolist()), set(self._origin.rows.tolist())
+        self._sources = {
+            name if not number or number in sources else f"\0{number}": number for name, number in self._sources.items()
+        }
+        self._origins = {
+            name if not number or number in origins else ("\0", str(number)): number
+            for name, number in self._origins.items()
+        }
 
 
 class _Counts:

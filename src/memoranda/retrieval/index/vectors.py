@@ -263,8 +263,10 @@ class PrunedTable(VectorTable):
         self._following = threading.Lock()
 
     def save(self, contents: Contents, name: str = "vectors") -> None:
-        """Put the vectors into a segment, and their heads as far as a search has needed them."""
+        """Put the vectors into a segment, and their heads, which searches will need."""
         super().save(contents, name)
+        if len(self) >= self._prune_from:
+            self._current_heads()
         with self._following:
             contents.values["heads.fitted"] = self._fitted if self._heads else 0
             if self._heads:

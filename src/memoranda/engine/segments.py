@@ -1,0 +1,478 @@
+"""Segments: indexes of large shelves as files of this host, so that a process need not make them from the rows.
+
+A segment is derived data. It says at which event of the ledger it was made: if that event is not in the ledger, the
+segment belongs to another history, as after a backup was restored, and is dropped. What came later is read from the
+rows. It contains words and metadata of what it indexes, so only its owner may read it, and what removes memory for good
+removes the files of that subject before it returns; what writes one at that time notices it by a mark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+
+from memoranda.errors import MemorandaError
+from memoranda.model.entry import Shelf, ShelfState, Space
+from memoranda.model.environment import variable
+from memoranda.model.scope import Scope
+from memoranda.store.base import Read, Reader
+
+if TYPE_CHECKING:
+    from memoranda.retrieval.index.segment import Contents, Segment
+
+WORTH_SEALING = 20_000
+"""Rows from which an index is worth a file: fewer are made from the rows in a fraction of a second."""
+
+WORTH_SEALING_AGAIN = 8
+"""A segment is made again once one in this many rows is new or removed."""
+
+_log = logging.getLogger("memoranda.segments")
+_SUFFIX, _MARK = ".segment", ".mark"
+# A moment for the recall that made the index to go first; both need its lock.
+_PAUSE = 0.05
+# Unfinished files and marks that are older were left by a process that was killed.
+_LEFT_BEHIND = 86_400
+_LONGEST_WAIT = 60.0
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What an index is of: a shelf, or everything of a subject."""
+
+    scope: Scope
+    shelf: Shelf | None = None
+
+    @property
+    def subject(self) -> str:
+        """The outermost part of the scope: what is removed of a subject removes all of its segments."""
+        return self.scope.path.partition("/")[0]
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """Of what and of which moment a segment is."""
+
+    tenant: str
+    scope: str
+    embedder: str
+    dimension: int
+    states: list[tuple[str, str, str | None, int, int]]
+    """The scope, collection, namespace, newest sequence and mark of each shelf."""
+    position: int
+    hash: str
+    """The position and hash of the ledger's newest event."""
+
+    @classmethod
+    def of(cls, rows: Reader, scope: Scope, states: dict[Shelf, ShelfState], space: Space) -> About:
+        """Return what to say about an index at the moment of these rows, in which its shelves have these states."""
+        head = rows.head(scope.tenant)
+        assert head is not None, "the names of segments are made of its first event"
+        return cls(
+            tenant=scope.tenant,
+            scope=scope.path,
+            embedder=space.embedder,
+            dimension=space.dimension,
+            states=[
+                (shelf.scope.path, shelf.collection, shelf.namespace, state.newest, state.removed)
+                for shelf, state in states.items()
+            ],
+            position=head[0],
+            hash=head[1],
+        )
+
+    @property
+    def shelf_states(self) -> dict[Shelf, ShelfState]:
+        """The states of the shelves."""
+        return {
+            Shelf(Scope(self.tenant, path), collection, namespace): ShelfState(newest, removed)
+            for path, collection, namespace, newest, removed in self.states
+        }
+
+    def is_past_of(self, rows: Reader) -> bool:
+        """Return whether what this says was once the state of these rows: its event is in their ledger."""
+        head = rows.head(self.tenant)
+        if head is None or head[0] < self.position:
+            return False
+        event = next(iter(rows.events(self.tenant, start=self.position, limit=1)), None)
+        return event is not None and event.position == self.position and event.hash == self.hash
+
+    def is_unchanged_in(self, rows: Reader) -> bool:
+        """Return whether nothing was removed from the shelves since."""
+        return all(rows.shelf_state(shelf).removed == state.removed for shelf, state in self.shelf_states.items())
+
+
+class SegmentFolder:
+    """The segments of one user in a folder that nobody else may use.
+
+    Whatever is wrong with it, such as a full disk, costs time and no answer.
+    """
+
+    def __init__(self, path: Path, *, most_bytes: int) -> None:
+        """Use a folder, which is made when something is first written there."""
+        self.path = path
+        self._most_bytes = most_bytes
+        self._warned = False
+
+    def prepare(self) -> bool:
+        """Make the folder if there is none; return whether it may be used."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self._may_use(os.lstat(self.path))
+        except OSError as error:
+            self.warn(f"cannot be made ({error.strerror})")
+            return False
+
+    def _may_use(self, found: os.stat_result) -> bool:
+        if not stat.S_ISDIR(found.st_mode):
+            self.warn("is a link or a file")
+        elif not _is_own(found):
+            self.warn("belongs to another user")
+        elif _is_shared(found):
+            self.warn("can be read or changed by other users")
+        else:
+            return True
+        return False
+
+    def warn(self, what: str) -> None:
+        """Say once what is wrong with the folder."""
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "The cache folder `%s` %s, so indexes are made from the rows. "
+                'Remove it, name another one as `cache` or in MEMORANDA_CACHE, or turn it off with "off".',
+                self.path,
+                what,
+            )
+
+    def find(self, prefix: str, suffix: str = _SUFFIX) -> list[Path]:
+        """Return the files whose names begin with a text, the newest first."""
+        try:
+            if not self._may_use(os.lstat(self.path)):
+                return []
+            with os.scandir(self.path) as entries:
+                found = [one for one in entries if one.name.startswith(prefix) and one.name.endswith(suffix)]
+                times = [(one.stat(follow_symlinks=False).st_mtime_ns, one.name) for one in found]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self.warn(f"cannot be read ({error.strerror})")
+            return []
+        return [self.path / name for _, name in sorted(times, reverse=True)]
+
+    def open(self, path: Path) -> IO[bytes] | None:
+        """Open a file of this user; None if it is gone, or somebody else's."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        except OSError:
+            return None
+        file = os.fdopen(descriptor, "rb")
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and _is_own(found) and not _is_shared(found):
+            return file
+        file.close()
+        _log.warning("`%s` is not used: it belongs to another user, or others may change it. Remove it.", path)
+        return None
+
+    @contextlib.contextmanager
+    def draft(self) -> Iterator[tuple[IO[bytes], Path]]:
+        """Yield a file for writing and its path; it is removed afterwards unless it was given another name."""
+        descriptor, name = tempfile.mkstemp(dir=self.path, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(descriptor, "w+b") as file:
+                yield file, Path(name)
+        finally:
+            _unlink(Path(name))
+
+    def remove(self, prefix: str) -> bool:
+        """Remove the files whose names begin with a text; return whether all of them are gone."""
+        gone = True
+        for path in self.find(prefix):
+            gone = _unlink(path) and gone
+        return gone
+
+    def mark(self, name: str) -> None:
+        """Leave a new mark, by which writers notice that something was removed."""
+        with contextlib.suppress(OSError), self.draft() as (_, path):
+            os.replace(path, self.path / (name + _MARK))
+
+    def mark_of(self, name: str) -> tuple[int, int] | None:
+        """Return what identifies the mark of a name, None if there is none."""
+        try:
+            found = os.lstat(self.path / (name + _MARK))
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def trim(self, kept: Path) -> None:
+        """Remove the least recently used files, until the rest fits, and what was left behind."""
+        total = 0
+        for path in [kept, *(path for path in self.find("") if path != kept)]:
+            with contextlib.suppress(OSError):
+                total += _size_on_disk(os.lstat(path))
+                if total > self._most_bytes and path != kept:
+                    _unlink(path)
+        before = os.lstat(kept).st_mtime - _LEFT_BEHIND
+        for path in [*self.find(".", ".tmp"), *self.find("", _MARK)]:
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_mtime < before:
+                    _unlink(path)
+
+
+class SegmentBook:
+    """The segments of one store: found, written in the background, and removed."""
+
+    def __init__(self, folder: SegmentFolder, read: Read) -> None:
+        """Use a folder for the indexes of a store, which `read` reads."""
+        self._folder = folder
+        self._read = read
+        self._keys: dict[str, bytes] = {}
+        self._busy: dict[str, threading.Thread] = {}
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+
+    def find(self, rows: Reader, place: Place, embedder: str | None = None) -> tuple[About, Segment] | None:
+        """Return the newest segment of a place that is whole and a past state of these rows."""
+        from memoranda.retrieval.index.segment import Damaged, Segment, read_about
+
+        name = self.name(rows, place)
+        for path in () if name is None else self._folder.find(name, _version() + _SUFFIX):
+            file = self._folder.open(path)
+            if file is None:
+                continue
+            with file:
+                try:
+                    about = msgspec.msgpack.decode(read_about(file), type=About)
+                    if not about.is_past_of(rows):
+                        raise Damaged("it is of another history, as before a backup was restored")
+                    if embedder in (None, about.embedder):
+                        segment = Segment(file)
+                        with contextlib.suppress(OSError):
+                            os.utime(path)
+                        return about, segment
+                except (Damaged, msgspec.DecodeError, OSError, ValueError) as error:
+                    _log.warning("The segment `%s` is dropped, and made again from the rows: %s", path, error)
+            _unlink(path)
+        return None
+
+    def seal(self, name: str, about: About, save: Callable[[], Contents | None]) -> None:
+        """Write a segment in the background; `save` returns what it is made of, None if that is out of date."""
+        with self._lock:
+            if name in self._busy or self._closing.is_set():
+                return
+            work = threading.Thread(target=self._write, args=(name, about, save), name="memoranda-segment", daemon=True)
+            self._busy[name] = work
+        work.start()
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of this name, or one is being written."""
+        return name in self._busy or bool(self._folder.find(name, _version() + _SUFFIX))
+
+    def remove(self, tenant: str, path: str | None) -> bool:
+        """Remove the segments of a scope's subject, or of a tenant, and keep writers from adding an earlier state."""
+        if not self._folder.path.exists():
+            return True
+        key = self._keys.get(tenant) or self._read(lambda rows: self._key(rows, tenant))
+        if key is None:
+            return True
+        name = _tenant_name(key) if path is None else _subject_name(key, Place(Scope(tenant, path)))
+        self._folder.mark(name)
+        return self._folder.remove(name)
+
+    def remove_stale(self) -> int:
+        """Remove the segments from whose shelves something was removed since, and those of other histories."""
+        from memoranda.retrieval.index.segment import Damaged, read_about
+
+        removed = 0
+        for path in self._folder.find(""):
+            file = self._folder.open(path)
+            if file is None:
+                continue
+            with file:
+                try:
+                    about = msgspec.msgpack.decode(read_about(file), type=About)
+                except (Damaged, msgspec.DecodeError, OSError):
+                    continue  # of another version, which looks after its own
+            if self._read(lambda rows, about=about, path=path: self._is_stale(rows, about, path.name)):
+                removed += _unlink(path)
+        return removed
+
+    def _is_stale(self, rows: Reader, about: About, name: str) -> bool:
+        key = self._key(rows, about.tenant)
+        if key is None or not name.startswith(_tenant_name(key)):
+            return False  # of another store
+        return not about.is_past_of(rows) or not about.is_unchanged_in(rows)
+
+    def contents(self, scope: Scope) -> Iterator[Segment]:
+        """Yield the segments of the subject of a scope."""
+        from memoranda.retrieval.index.segment import Damaged, Segment
+
+        key = self._read(lambda rows: self._key(rows, scope.tenant))
+        for path in [] if key is None else self._folder.find(_subject_name(key, Place(scope))):
+            file = self._folder.open(path)
+            if file is not None:
+                with file, contextlib.suppress(Damaged):
+                    yield Segment(file)
+
+    def close(self) -> None:
+        """Finish what is being written."""
+        with self._lock:
+            self._closing.set()
+            waiting = list(self._busy.values())
+        for work in waiting:
+            if work is not threading.current_thread():
+                work.join(_LONGEST_WAIT)
+
+    # writing
+
+    def _write(self, name: str, about: About, save: Callable[[], Contents | None]) -> None:
+        try:
+            self._closing.wait(_PAUSE)
+            self._write_now(name, about, save)
+        except OSError as error:
+            self._folder.warn(f"cannot be written to ({error.strerror})")
+        except MemorandaError as error:
+            _log.warning("An index is not kept in the cache: %s", error)
+        finally:
+            with self._lock:
+                self._busy.pop(name, None)
+
+    def _write_now(self, name: str, about: About, save: Callable[[], Contents | None]) -> None:
+        from memoranda.retrieval.index.segment import Segment
+
+        if not self._folder.prepare():
+            return
+        mark = self._marks_of(name)
+        # What is removed from now on leaves another mark; what was removed before shows in the states.
+        if not self._read(about.is_unchanged_in):
+            return
+        contents = save()
+        if contents is None:
+            return
+        state = hashlib.blake2b(f"{about.position} {about.hash}".encode(), digest_size=8).hexdigest()
+        path = self._folder.path / f"{name}-{state}{_version()}{_SUFFIX}"
+        older = self._folder.find(name, _version() + _SUFFIX)
+        with self._folder.draft() as (file, draft):
+            contents.write(file, about)
+            file.flush()
+            if contents.arrays["present"].all():
+                os.replace(draft, path)
+            else:
+                # What was removed may not be in it. Dropping it from the index would keep recalls waiting.
+                segment = Segment(file)
+                with self._folder.draft() as (again, compacted):
+                    _compacted(segment, about.dimension).write(again, about)
+                    again.flush()
+                    os.replace(compacted, path)
+        for other in older:
+            if other != path:
+                _unlink(other)
+        if self._marks_of(name) != mark:
+            _unlink(path)
+        else:
+            self._folder.trim(path)
+
+    def _marks_of(self, name: str) -> list[tuple[int, int] | None]:
+        """Return the marks of the tenant and of the subject of a file."""
+        tenant, subject, _ = name.split("-")
+        return [self._folder.mark_of(tenant), self._folder.mark_of(f"{tenant}-{subject}")]
+
+    # names
+
+    def _key(self, rows: Reader, tenant: str) -> bytes | None:
+        """Return what the names of a tenant's files are hashed with: the hash of its first event, which is unique."""
+        key = self._keys.get(tenant)
+        if key is None:
+            first = next(iter(rows.events(tenant, start=1, limit=1)), None)
+            if first is None:
+                return None
+            key = self._keys[tenant] = hashlib.blake2b(first.hash.encode(), digest_size=32).digest()
+        return key
+
+    def name(self, rows: Reader, place: Place) -> str | None:
+        """Return how the names of a place's files begin; None for a tenant without any event."""
+        key = self._key(rows, place.scope.tenant)
+        if key is None:
+            return None
+        shelf = place.shelf
+        of = [place.scope.path] if shelf is None else [place.scope.path, shelf.collection, shelf.namespace]
+        return f"{_subject_name(key, place)}-{_hashed(key, msgspec.json.encode(of))}"
+
+
+def default_folder() -> Path | None:
+    """Return where segments are kept: below `MEMORANDA_CACHE`, or the user's folder for caches; None for `off`."""
+    named = variable("MEMORANDA_CACHE")
+    if named:
+        return None if named.lower() == "off" else Path(named).expanduser() / "segments"
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without a home
+        return None
+    if sys.platform == "win32":
+        return None  # a file that is mapped cannot be removed there, and what was forgotten has to be
+    if sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "memoranda" / "segments"
+
+
+def _compacted(segment: Segment, dimension: int) -> Contents:
+    """Return what a segment is made of that has no removed rows."""
+    from memoranda.retrieval.index.shelf import ShelfIndex
+
+    index = ShelfIndex.load(segment, dimension)
+    index.compact()
+    contents = index.save()
+    segment.copy_rest(contents)
+    return contents
+
+
+def _tenant_name(key: bytes) -> str:
+    return _hashed(key, b"tenant")
+
+
+def _subject_name(key: bytes, place: Place) -> str:
+    return f"{_tenant_name(key)}-{_hashed(key, b'subject ' + place.subject.encode())}"
+
+
+def _hashed(key: bytes, what: bytes) -> str:
+    return hashlib.blake2b(what, key=key, digest_size=12).hexdigest()
+
+
+def _version() -> str:
+    from memoranda import __version__
+    from memoranda.retrieval.index.segment import FORMAT
+
+    return f".{FORMAT}-{__version__}"
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def _is_shared(found: os.stat_result) -> bool:
+    """Return whether other users may read or change a file; on Windows that is a matter of the folder above."""
+    return os.name != "nt" and bool(found.st_mode & 0o077)
+
+
+def _size_on_disk(found: os.stat_result) -> int:
+    return getattr(found, "st_blocks", 0) * 512 or found.st_size
+
+
+def _unlink(path: Path) -> bool:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
