@@ -42,6 +42,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     `scrubbed` is whether the removed text is gone from the bytes of the database too. It is False when other
     connections kept the database from being rewritten: run `memoranda sweep --scrub` once they are closed.
+
+    Indexes that the cache folder of this host kept of the subject are gone by then. Those on other hosts go when their
+    processes next look for them, or with `memoranda sweep` there.
     """
 
     id: str
@@ -169,6 +172,8 @@ def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
         notes += end_scope(rows, EndScope(scope=scope), call).notes
     entries = list(rows.entries(EntryQuery(tenant=tenant, expired_by=call.now, limit=most)))
     notes += [expire_entry(rows, entry) for entry in entries]
+    if call.indexes.segments is not None:
+        call.indexes.segments.remove_stale(rows, tenant)
     expired = rows.expire(tenant, call.now, replays_before=call.now - _KEEP_REPLAYS, limit=most)
     swept = Swept(
         facts=len(gone),

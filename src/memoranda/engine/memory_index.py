@@ -134,7 +134,7 @@ class Changes(msgspec.Struct):
 
 
 _SAVED = "beside saved"
-_SEQUENCE, _GROUP, _SPACE = "beside sequence", "beside group", "beside space"
+_GROUP, _SPACE = "beside group", "beside space"
 
 
 class _SavedGroup(msgspec.Struct, frozen=True, array_like=True):
@@ -173,7 +173,7 @@ class Part:
     def save(self) -> Contents:
         """Return what a segment of these rows is made of, as long as all of them are entries."""
         contents = self.index.save()
-        contents.add_rows(_SEQUENCE, self._sequence.rows)
+        contents.add_rows(segments.SEQUENCES, self._sequence.rows)
         contents.add_rows(_GROUP, self._group.rows)
         contents.values[_SPACE] = msgspec.msgpack.encode(self.space)
         return contents
@@ -183,7 +183,7 @@ class Part:
         """Return the rows of a segment."""
         part = cls(msgspec.msgpack.decode(segment.values[_SPACE], type=Space))
         part.index = ShelfIndex.load(segment, part.space.dimension)
-        part._sequence.start_from(segment, _SEQUENCE)
+        part._sequence.start_from(segment, segments.SEQUENCES)
         part._group.start_from(segment, _GROUP)
         return part
 

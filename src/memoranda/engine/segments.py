@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -36,6 +36,9 @@ WORTH_SEALING = 20_000
 
 WORTH_SEALING_AGAIN = 8
 """A segment is made again once one in this many rows is new or removed."""
+
+SEQUENCES = "beside sequence"
+"""The array with the sequences of entries that an index of a subject numbers in its own way."""
 
 _log = logging.getLogger("memoranda.segments")
 _SUFFIX, _MARK = ".segment", ".mark"
@@ -287,12 +290,12 @@ class SegmentBook:
         self._folder.mark(name)
         return self._folder.remove(name)
 
-    def remove_stale(self) -> int:
-        """Remove the segments from whose shelves something was removed since, and those of other histories."""
+    def remove_stale(self, rows: Reader, tenant: str) -> int:
+        """Remove the segments of a tenant from whose shelves something was removed, and those of other histories."""
         from memoranda.retrieval.index.segment import Damaged, read_about
 
-        removed = 0
-        for path in self._folder.find(""):
+        key, removed = self._key(rows, tenant), 0
+        for path in [] if key is None else self._folder.find(_tenant_name(key)):
             file = self._folder.open(path)
             if file is None:
                 continue
@@ -300,27 +303,31 @@ class SegmentBook:
                 try:
                     about = msgspec.msgpack.decode(read_about(file), type=About)
                 except (Damaged, msgspec.DecodeError, OSError):
-                    continue  # of another version, which looks after its own
-            if self._read(lambda rows, about=about, path=path: self._is_stale(rows, about, path.name)):
+                    about = None  # of another version, which cannot be asked
+            if about is None or not about.is_past_of(rows) or not about.is_unchanged_in(rows):
                 removed += _unlink(path)
         return removed
 
-    def _is_stale(self, rows: Reader, about: About, name: str) -> bool:
-        key = self._key(rows, about.tenant)
-        if key is None or not name.startswith(_tenant_name(key)):
-            return False  # of another store
-        return not about.is_past_of(rows) or not about.is_unchanged_in(rows)
+    def entries_with(self, rows: Reader, scope: Scope, words: list[str], is_in: Callable[[Any], bool]) -> Iterator[int]:
+        """Yield the sequences of entries in segments of a scope's subject that have all these words.
 
-    def contents(self, scope: Scope) -> Iterator[Segment]:
-        """Yield the segments of the subject of a scope."""
+        0 stands for one that has the text that `is_in` looks for in its metadata.
+        """
         from memoranda.retrieval.index.segment import Damaged, Segment
+        from memoranda.retrieval.index.shelf import ShelfIndex
 
-        key = self._read(lambda rows: self._key(rows, scope.tenant))
+        key = self._key(rows, scope.tenant)
         for path in [] if key is None else self._folder.find(_subject_name(key, Place(scope))):
             file = self._folder.open(path)
-            if file is not None:
-                with file, contextlib.suppress(Damaged):
-                    yield Segment(file)
+            if file is None:
+                continue
+            with file, contextlib.suppress(Damaged):
+                segment = Segment(file)
+                index = ShelfIndex.load(segment, segment.array("vectors").shape[1])
+                found = index.with_words(words)
+                sequences = segment.array(SEQUENCES) if SEQUENCES in segment else None
+                yield from found if sequences is None else (int(sequences[number - 1]) for number in found)
+                yield from (0 for value in index.columns.values() if is_in(value))
 
     def close(self) -> None:
         """Finish what is being written."""

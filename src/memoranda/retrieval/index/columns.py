@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -189,6 +189,11 @@ class Columns:
                 column = self._columns.get(filter.key)
                 return np.zeros(self._rows, dtype=np.bool_) if column is None else column.mask(filter, self._rows)
 
+    def values(self) -> Iterator[Any]:
+        """Yield the distinct values of every key."""
+        for column in self._columns.values():
+            yield from column.all()
+
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order, and free unused values."""
         kept: dict[str, _Column] = {}
@@ -260,7 +265,7 @@ class _Column:
         else:
             contents.arrays[name] = self._codes[: self._held]
             contents.arrays[f"{name}.rows"] = self._numbers[: self._held]
-        values = self._all().copy()
+        values = self.all().copy()
         contents.later.append(lambda contents: contents.add_names(name, [_name_of(one) for one in values]))
         return self._held, self._end
 
@@ -278,7 +283,7 @@ class _Column:
         """Return the number of distinct values."""
         return len(self._distinct) + (0 if self._sealed is None else len(self._sealed))
 
-    def _all(self) -> list[Any]:
+    def all(self) -> list[Any]:
         """Return all distinct values by code, reading those of the segment."""
         if self._sealed is not None:
             sealed = [msgspec.json.decode(name) for name in self._sealed]
@@ -324,7 +329,7 @@ class _Column:
         """Return a column with these rows and codes, and only the values that they use."""
         used, renumbered = np.unique(codes, return_inverse=True)
         column = _Column()
-        values = self._all()
+        values = self.all()
         for code in map(int, used):
             column._add(identity(values[code]), values[code])
         column._put_codes(numbers, renumbered.astype(np.int32))
@@ -431,7 +436,7 @@ class _Column:
         """Return the codes of the values that are greater or less than a bound."""
         kind = comparable(condition.bound)
         assert kind is not None
-        self._all()
+        self.all()
         order = self._orders.get(kind)
         # New values are not sorted in until they are an eighth of all: a write must not cost a sort.
         if (len(self._distinct) - (order.covers if order else 0)) * 8 > max(len(self._distinct), _WORTH_SORTING * 8):

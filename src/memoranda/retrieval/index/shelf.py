@@ -361,6 +361,15 @@ class ShelfIndex:
         """
         return self._likeness.rows
 
+    def with_words(self, words: list[str]) -> list[int]:
+        """Return the sequence numbers of the rows that have all these words, those of removed rows included."""
+        with self.lock:
+            found: Rows | None = None
+            for word in words:
+                rows = unpack_postings(self.postings.find((word,)))[0]
+                found = rows if found is None else np.intersect1d(found, rows)
+            return [] if found is None else self._sequence.rows[found].tolist()
+
     def frequency(self, found: TermPostings) -> int:
         """Return how many entries contain a term, texts with the same words counted once."""
         if found.frequency is None:
