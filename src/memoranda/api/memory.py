@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -895,8 +896,8 @@ def open(
 
 
 def _segment_folder(cache: str | os.PathLike[str] | None, limits: Limits) -> SegmentFolder | None:
-    if cache is None or cache == "off":
-        return None
+    if cache is None or cache == "off" or sys.platform == "win32":
+        return None  # Windows cannot remove a file that is mapped, and those of forgotten memory have to go
     path = default_folder() if cache == "auto" else Path(cache) / "segments"
     return None if path is None else SegmentFolder(path, most_bytes=limits.cache_bytes)
 

@@ -2,8 +2,8 @@
 
 A segment is derived data. It says at which event of the ledger it was made: if that event is not in the ledger, the
 segment belongs to another history, as after a backup was restored, and is dropped. What came later is read from the
-rows. It contains words and metadata of what it indexes, so only its owner may read it, and what removes memory for good
-removes the files of that subject before it returns; what writes one at that time notices it by a mark.
+rows. It contains words and metadata of what it indexes, so only its owner may read it. What removes memory removes the
+files of that subject before it returns, and who writes one at that time notices it by a mark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -114,7 +114,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SegmentFolder:
-    """The segments of one user in a folder that nobody else may use.
+    """The segments of one user, in a folder that no other user may open.
 
     Whatever is wrong with it, such as a full disk, costs time and no answer.
     """
@@ -172,7 +172,7 @@ class SegmentFolder:
         return [self.path / name for _, name in sorted(times, reverse=True)]
 
     def open(self, path: Path) -> IO[bytes] | None:
-        """Open a file of this user; None if it is gone, or somebody else's."""
+        """Open a file of this user; None if it is gone, or belongs to another one."""
         try:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
         except OSError:
@@ -186,7 +186,7 @@ class SegmentFolder:
         return None
 
     @contextlib.contextmanager
-    def draft(self) -> Iterator[tuple[IO[bytes], Path]]:
+    def draft(self) -> Generator[tuple[IO[bytes], Path]]:
         """Yield a file for writing and its path; it is removed afterwards unless it was given another name."""
         descriptor, name = tempfile.mkstemp(dir=self.path, prefix=".", suffix=".tmp")
         try:
@@ -311,7 +311,7 @@ class SegmentBook:
     def entries_with(self, rows: Reader, scope: Scope, words: list[str], is_in: Callable[[Any], bool]) -> Iterator[int]:
         """Yield the sequences of entries in segments of a scope's subject that have all these words.
 
-        0 stands for one that has the text that `is_in` looks for in its metadata.
+        0 means that the text that `is_in` looks for is in the metadata of one.
         """
         from memoranda.retrieval.index.segment import Damaged, Segment
         from memoranda.retrieval.index.shelf import ShelfIndex
@@ -423,8 +423,6 @@ def default_folder() -> Path | None:
         home = Path.home()
     except RuntimeError:  # a user without a home
         return None
-    if sys.platform == "win32":
-        return None  # a file that is mapped cannot be removed there, and what was forgotten has to be
     if sys.platform == "darwin":
         base = home / "Library" / "Caches"
     else:

@@ -89,8 +89,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     rules: Rules | None = None
     """Which stored rules decide about the caller."""
     emptied: list[str | None] = []
-    """The paths of scopes from which memory was removed for good, None for a whole tenant: after the commit, segments
-    with it are removed."""
+    """The paths of scopes from which memory was removed and not replaced, None for a whole tenant: after the commit,
+    their segments are removed."""
     may: Callable[[Reader, Demand], bool] = lambda rows, demand: True
     """Return whether the caller has a capability at a place, for verbs that show less to some callers."""
 

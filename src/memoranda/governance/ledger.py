@@ -41,7 +41,7 @@ from memoranda.model.value import canonical, decode, hash_body, hash_content
 from memoranda.store.base import ContentKey, Erasure, Reader, Store, Transaction
 
 _EMPTYING = frozenset({"forget", "expire_entry", "erase", "end_scope"})
-"""Effects in notes that remove entries of a scope for good."""
+"""Effects in notes that remove entries of a scope."""
 
 _PORTION = 64
 """Events that are read at once where the newest come first."""

@@ -372,9 +372,8 @@ class Context(NamedTuple):
         """Return the context in a segment, None if nothing had needed one."""
         if "context.beside" not in segment:
             return None
-        return cls(
-            *(segment.array(f"context.{name}") if f"context.{name}" in segment else None for name in cls._fields)
-        )
+        arrays: Any = {name: f"context.{name}" for name in cls._fields}
+        return cls(**{name: segment.array(array) if array in segment else None for name, array in arrays.items()})
 
 
 def make_context(

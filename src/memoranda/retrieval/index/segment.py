@@ -1,6 +1,6 @@
 """An index as a file: its arrays as they are in memory, so that opening it reads nothing but what a recall needs.
 
-The file is mapped copy-on-write. Pages that nobody changes are shared by all processes that have it open; what one of
+The file is mapped copy-on-write. Unchanged pages are shared by all processes that have it open; what one of
 them changes, and what it adds in the room behind each array, is its own. The file itself never changes: it is written
 under another name, renamed, and one day removed.
 
@@ -39,7 +39,7 @@ _PORTION = 1 << 24
 
 
 class Damaged(Exception):
-    """The file is no segment of this format, or not as it was written."""
+    """The file is not a segment of this format, or not as it was written."""
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True):
@@ -167,7 +167,7 @@ class Segment:
     def names(self, name: str) -> Names:
         """Return numbered names."""
         text, ends, hashes, order = (self.array(f"{name}.{part}") for part in ("text", "ends", "hashes", "order"))
-        return Names(memoryview(text), ends, hashes, order)
+        return Names(text, ends, hashes, order)
 
 
 class Names:
@@ -175,7 +175,7 @@ class Names:
 
     def __init__(
         self,
-        text: memoryview,
+        text: NDArray[np.uint8],
         ends: NDArray[np.int64],
         hashes: NDArray[np.uint64],
         order: NDArray[np.int32],
@@ -193,11 +193,11 @@ class Names:
     def __getitem__(self, number: int) -> bytes:
         """Return the name of a number."""
         begin = int(self._ends[number - 1]) if number else 0
-        return bytes(self._text[begin : int(self._ends[number])])
+        return self._text[begin : int(self._ends[number])].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield all names in the order of their numbers."""
-        begin, text = 0, bytes(self._text)
+        begin, text = 0, self._text.tobytes()
         for end in self._ends.tolist():
             yield text[begin:end]
             begin = end
@@ -259,7 +259,7 @@ def _placed(arrays: dict[str, NDArray[Any]], growing: set[str]) -> Iterator[_Par
 
 
 def _raw(array: NDArray[Any]) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
 def _bytes_of(part: _Part, rows: int | None = None) -> int:

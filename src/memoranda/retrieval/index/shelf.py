@@ -580,7 +580,7 @@ class ShelfIndex:
 
 
 class _Counts:
-    """How many rows have the same words, by a number that stands for the words."""
+    """How many rows have the same words, by a hash of the words."""
 
     __slots__ = ("_changed", "_counts", "_numbers")
 
