@@ -87,6 +87,7 @@ class AsyncMemory(AsyncHandle):
         ledger_text: bool = False,
         durability: Durability = "full",
         busy_timeout: float = 5.0,
+        cache: str | os.PathLike[str] | None = "auto",
     ) -> Self:
         """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`."""
     @property
