@@ -207,7 +207,8 @@ class IndexBook:
         index, state, space = held.index, held.state, held.space
         if self.segments is None or index.rows < segments.WORTH_SEALING or time.monotonic() < held.next_sealing:
             return
-        name = self.segments.name(rows, Place(shelf.scope, shelf))
+        place = Place(shelf.scope, shelf)
+        name = self.segments.name(rows, place)
         changed = abs(index.rows - held.sealed_rows) + index.rows - len(index)
         if name is None or (
             held.sealed_rows and changed * segments.WORTH_SEALING_AGAIN < index.rows and self.segments.has(name)
@@ -226,7 +227,7 @@ class IndexBook:
                     _ = index.context  # the next process needs it as well
                     return index.save()
 
-        self.segments.seal(name, about, save)
+        self.segments.seal(place, name, about, save)
 
     def of_subject(self, root: Scope) -> MemoryIndex:
         """Return the index over everything of a subject, which the caller brings up to date."""

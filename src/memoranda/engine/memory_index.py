@@ -460,7 +460,7 @@ class MemoryIndex:
             # Before the facts, which are read anew by each process: what is in a file here is entries.
             name, about = changes.sealing
             contents = self._save(list(changes.states))
-            self._segments.seal(name, about, lambda: contents)
+            self._segments.seal(Place(self.root), name, about, lambda: contents)
         self._apply_facts(changes, embedders)
         self._states, self._position, self._revision = changes.states, changes.position, changes.revision
         if changes.withheld is not None:

@@ -26,13 +26,17 @@ from memoranda.errors import MemorandaError
 from memoranda.model.entry import Shelf, ShelfState, Space
 from memoranda.model.environment import variable
 from memoranda.model.scope import Scope
-from memoranda.store.base import Read, Reader
+from memoranda.store.base import Read, Reader, SegmentPiece, Store, Transaction
 
 if TYPE_CHECKING:
     from memoranda.retrieval.index.segment import Contents, Segment
 
 WORTH_SEALING = 20_000
 """Rows from which an index is worth a file: fewer are made from the rows in a fraction of a second."""
+
+MOST_PUBLISHED = 2 << 30
+"""Bytes of the largest segment that is published: each host that has none reads all of it."""
+_PIECE = 4 << 20
 
 WORTH_SEALING_AGAIN = 8
 """A segment is made again once one in this many rows is new or removed."""
@@ -111,6 +115,17 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     def is_unchanged_in(self, rows: Reader) -> bool:
         """Return whether nothing was removed from the shelves since."""
         return all(rows.shelf_state(shelf).removed == state.removed for shelf, state in self.shelf_states.items())
+
+
+class _Published(msgspec.Struct, frozen=True):
+    """Of what a published segment is made."""
+
+    about: About
+    rest: str
+    """What follows the name of the place in the name of its file."""
+    size: int
+    digests: list[bytes]
+    """SHA-256 of each piece; empty for one that has only zeros."""
 
 
 class SegmentFolder:
@@ -233,10 +248,11 @@ class SegmentFolder:
 class SegmentBook:
     """The segments of one store: found, written in the background, and removed."""
 
-    def __init__(self, folder: SegmentFolder, read: Read) -> None:
-        """Use a folder for the indexes of a store, which `read` reads."""
+    def __init__(self, folder: SegmentFolder, store: Store) -> None:
+        """Use a folder for the indexes of a store; those of a store that other hosts use are published there."""
         self._folder = folder
-        self._read = read
+        self._read: Read = store.read
+        self._store = store if store.waits else None
         self._keys: dict[str, bytes] = {}
         self._busy: dict[str, threading.Thread] = {}
         self._closing = threading.Event()
@@ -264,14 +280,84 @@ class SegmentBook:
                 except (Damaged, msgspec.DecodeError, OSError, ValueError) as error:
                     _log.warning("The segment `%s` is dropped, and made again from the rows: %s", path, error)
             _unlink(path)
+        return None if name is None or self._store is None else self._download(rows, place, name, embedder)
+
+    def _download(self, rows: Reader, place: Place, name: str, embedder: str | None) -> tuple[About, Segment] | None:
+        """Return the segment that another host published, from a file that it is copied to."""
+        from memoranda.retrieval.index.segment import Damaged, Segment
+
+        row = rows.get(SegmentPiece, place.scope.tenant, place.subject, name + _version(), 0)
+        if row is None or not self._folder.prepare():
+            return None
+        try:
+            listed = msgspec.msgpack.decode(row.data, type=_Published)
+            about = listed.about
+            if embedder not in (None, about.embedder) or not about.is_past_of(rows):
+                return None
+            marks = self._marks_of(name)
+            with self._folder.draft() as (file, draft):
+                for number, digest in enumerate(listed.digests, 1):
+                    piece = rows.get(SegmentPiece, place.scope.tenant, place.subject, name + _version(), number)
+                    if piece is None:
+                        return None  # it was removed
+                    if digest and hashlib.sha256(piece.data).digest() != digest:
+                        raise Damaged(f"the published piece {number} is damaged, or of another state")
+                    if digest:
+                        file.seek((number - 1) * _PIECE)
+                        file.write(piece.data)
+                file.truncate(listed.size)
+                file.flush()
+                segment = Segment(file)
+                path = self._folder.path / f"{name}{listed.rest}{_SUFFIX}"
+                os.replace(draft, path)
+            if self._marks_of(name) != marks:
+                _unlink(path)
+            return about, segment
+        except (Damaged, msgspec.DecodeError) as error:
+            _log.warning("The published segment of `%s` is not used: %s", name, error)
+        except OSError as error:
+            self._folder.warn(f"cannot be written to ({error.strerror})")
         return None
 
-    def seal(self, name: str, about: About, save: Callable[[], Contents | None]) -> None:
+    def _publish(self, place: Place, name: str, rest: str, about: About, file: IO[bytes]) -> None:
+        """Copy a segment into the database in pieces, each in a transaction of its own; its list comes last."""
+        assert self._store is not None
+        size, digests = os.fstat(file.fileno()).st_size, list[bytes]()
+        if size > MOST_PUBLISHED:
+            return
+
+        def make(number: int, data: bytes) -> SegmentPiece:
+            # In place of those of an earlier state: who reads them meanwhile notices it by their digests.
+            of = name + _version()
+            return SegmentPiece(tenant=about.tenant, subject=place.subject, name=of, number=number, data=data)
+
+        def finish(rows: Transaction) -> None:
+            # Nothing can be removed while this transaction lasts. What was removed before took the pieces with it.
+            if about.is_unchanged_in(rows):
+                rows.put(make(0, msgspec.msgpack.encode(_Published(about, rest, size, digests))))
+            else:
+                rows.remove(SegmentPiece, about.tenant, place.subject)
+
+        for start in range(0, size, _PIECE):
+            if self._closing.is_set():
+                break
+            file.seek(start)
+            data = file.read(_PIECE)
+            is_hole = not any(data)
+            digests.append(b"" if is_hole else hashlib.sha256(data).digest())
+            piece = make(len(digests), b"" if is_hole else data)
+            self._store.transact(lambda rows, piece=piece: rows.put(piece))
+        else:
+            self._store.transact(finish)
+
+    def seal(self, place: Place, name: str, about: About, save: Callable[[], Contents | None]) -> None:
         """Write a segment in the background; `save` returns what it is made of, None if that is out of date."""
         with self._lock:
             if name in self._busy or self._closing.is_set():
                 return
-            work = threading.Thread(target=self._write, args=(name, about, save), name="memoranda-segment", daemon=True)
+            work = threading.Thread(
+                target=self._write, args=(place, name, about, save), name="memoranda-segment", daemon=True
+            )
             self._busy[name] = work
         work.start()
 
@@ -340,10 +426,10 @@ class SegmentBook:
 
     # writing
 
-    def _write(self, name: str, about: About, save: Callable[[], Contents | None]) -> None:
+    def _write(self, place: Place, name: str, about: About, save: Callable[[], Contents | None]) -> None:
         try:
             self._closing.wait(_PAUSE)
-            self._write_now(name, about, save)
+            self._write_now(place, name, about, save)
         except OSError as error:
             self._folder.warn(f"cannot be written to ({error.strerror})")
         except MemorandaError as error:
@@ -352,12 +438,12 @@ class SegmentBook:
             with self._lock:
                 self._busy.pop(name, None)
 
-    def _write_now(self, name: str, about: About, save: Callable[[], Contents | None]) -> None:
+    def _write_now(self, place: Place, name: str, about: About, save: Callable[[], Contents | None]) -> None:
         from memoranda.retrieval.index.segment import Segment
 
         if not self._folder.prepare():
             return
-        mark = self._marks_of(name)
+        marks = self._marks_of(name)
         # What is removed from now on leaves another mark; what was removed before shows in the states.
         if not self._read(about.is_unchanged_in):
             return
@@ -365,27 +451,27 @@ class SegmentBook:
         if contents is None:
             return
         state = hashlib.blake2b(f"{about.position} {about.hash}".encode(), digest_size=8).hexdigest()
-        path = self._folder.path / f"{name}-{state}{_version()}{_SUFFIX}"
+        rest = f"-{state}{_version()}"
+        path = self._folder.path / f"{name}{rest}{_SUFFIX}"
         older = self._folder.find(name, _version() + _SUFFIX)
-        with self._folder.draft() as (file, draft):
+        with self._folder.draft() as (file, draft), self._folder.draft() as (again, compacted):
             contents.write(file, about)
             file.flush()
-            if contents.arrays["present"].all():
-                os.replace(draft, path)
-            else:
+            if not contents.arrays["present"].all():
                 # What was removed may not be in it. Dropping it from the index would keep recalls waiting.
-                segment = Segment(file)
-                with self._folder.draft() as (again, compacted):
-                    _compacted(segment, about.dimension).write(again, about)
-                    again.flush()
-                    os.replace(compacted, path)
-        for other in older:
-            if other != path:
-                _unlink(other)
-        if self._marks_of(name) != mark:
-            _unlink(path)
-        else:
+                _compacted(Segment(file), about.dimension).write(again, about)
+                again.flush()
+                file, draft = again, compacted
+            os.replace(draft, path)
+            for other in older:
+                if other != path:
+                    _unlink(other)
+            if self._marks_of(name) != marks:
+                _unlink(path)
+                return
             self._folder.trim(path)
+            if self._store is not None:
+                self._publish(place, name, rest, about, file)
 
     def _marks_of(self, name: str) -> list[tuple[int, int] | None]:
         """Return the marks of the tenant and of the subject of a file."""

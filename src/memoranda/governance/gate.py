@@ -268,7 +268,7 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        book = None if segments is None else SegmentBook(segments, store.read)
+        book = None if segments is None else SegmentBook(segments, store)
         self._indexes = IndexBook(limits.index_bytes, book)
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}

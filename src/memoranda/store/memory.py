@@ -41,6 +41,7 @@ from memoranda.store.base import (
     Replay,
     RevisionQuery,
     ScopeEpoch,
+    SegmentPiece,
     Session,
     TenantState,
     Transaction,
@@ -197,6 +198,11 @@ class _Rows:
                 self._mark(*shelves)
 
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        if kind is SegmentPiece:
+            tenant, subject = key
+            mine = SegmentPiece, tenant
+            _drop(self._t.plain, lambda place: place[:2] == mine and subject in (None, place[2]))
+            return 0
         self._t.plain.pop((kind, *key), None)
         if kind is not Collection:
             return 0
@@ -403,6 +409,7 @@ class _Rows:
         }
         self._drop_below(Link, scope)
         self._drop_below(Omission, scope)
+        self.remove(SegmentPiece, scope.tenant, scope.path.partition("/")[0] or None)
         if keep_records:
             return memory
         return {
@@ -603,6 +610,7 @@ _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
     ContentKey: attrgetter("tenant", "scope"),
     Link: attrgetter("scope.tenant", "child", "version", "parent", "parent_version"),
     ScopeEpoch: attrgetter("tenant", "scope"),
+    SegmentPiece: attrgetter("tenant", "subject", "name", "number"),
 }
 
 

@@ -18,7 +18,7 @@ from psycopg import sql
 import memoranda
 from memoranda.errors import ApprovalRequired, Unavailable
 from memoranda.model.policy import Policy, Quota
-from memoranda.store.base import Store
+from memoranda.store.base import SegmentPiece, Store
 from memoranda.store.postgres import PostgresStore, connection, store
 from memoranda.store.postgres.connection import VERSION
 from memoranda.testing.conformance.base import ConformanceBase, present, snapshot
@@ -111,9 +111,12 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.acting_as("counted", policy=counted).scope(user="ada").set("height", 170)
         memory.scope(user="gone").set("weight", 80)
         memory.erase(user="gone")
+    with PostgresStore(url) as opened:
+        piece = SegmentPiece(tenant=tenant, subject="user:ada", name="n", number=0, data=b"d")
+        opened.transact(lambda rows: rows.put(piece))
 
 
-NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions", "removals"}
+NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions", "removals", "segments"}
 ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
 """Tables and columns that the first version did not have."""
 
@@ -423,7 +426,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == 26 * len(MODES)
+    assert len(everything) == 27 * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -495,7 +498,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
         asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM memoranda.{} GROUP BY tenant")
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
-    assert len(tables) == 20
+    assert len(tables) == 21
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -576,9 +579,10 @@ ALTER TABLE memoranda.approvals
     DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings, DROP COLUMN rules;
 ALTER TABLE memoranda.tenants DROP COLUMN rejected;
 DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs,
-    memoranda.omissions, memoranda.removals;
+    memoranda.omissions, memoranda.removals, memoranda.segments;
 DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links,
-    memoranda.remove_omissions, memoranda.remove_removals;
+    memoranda.remove_omissions, memoranda.remove_removals,
+    memoranda.remove_segments;
 UPDATE memoranda.migrated SET version = 3;
 """
 """Makes the third version of the schema of the fourth, with all it holds."""
@@ -651,13 +655,13 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         with psycopg.connect(generous, autocommit=True) as connection:
             connection.execute('GRANT UPDATE, DELETE ON memoranda.facts TO "Second hand"')
         assert len(lockable(meadow, *MODES)) == 18 * len(MODES)
-        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 20
+        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 21
         assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
         assert lockable(cleaner, "EXCLUSIVE") == {("usage", "EXCLUSIVE")}
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 26 * len(MODES)
+        assert len(lockable(app, *MODES)) == 27 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

@@ -17,7 +17,7 @@ from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
-TABLES = 26
+TABLES = 27
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity

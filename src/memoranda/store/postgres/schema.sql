@@ -275,6 +275,20 @@ CREATE TABLE memoranda.removals (
     PRIMARY KEY (tenant, shelf, mark)
 );
 
+-- Indexes of large shelves that a host made and published for others, in pieces. `subject` is the outermost part of the
+-- scope.
+CREATE TABLE memoranda.segments (
+    tenant TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    piece BIGINT NOT NULL,
+    bytes BYTEA NOT NULL,
+    PRIMARY KEY (tenant, subject, name, piece)
+);
+
+-- Mostly numbers that look random: trying to compress them is time lost.
+ALTER TABLE memoranda.segments ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
 -- Gives entries their sequences and removals their marks: no number twice, not even when all entries are gone.
 CREATE SEQUENCE memoranda.numbers;
 

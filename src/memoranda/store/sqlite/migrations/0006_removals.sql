@@ -7,3 +7,14 @@ CREATE TABLE removals (
     sequence INTEGER NOT NULL,
     PRIMARY KEY (shelf, mark)
 ) STRICT, WITHOUT ROWID;
+
+-- Indexes of large shelves that a host made and published for others, in pieces. `subject` is the outermost part of the
+-- scope. Processes that share a file share a host, so they publish nothing here.
+CREATE TABLE segments (
+    tenant TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    name TEXT NOT NULL,
+    piece INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (tenant, subject, name, piece)
+) STRICT;
