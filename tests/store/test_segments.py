@@ -26,6 +26,7 @@ from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.testing import FakeClock
 
 Open = Callable[..., memoranda.Memory]
+Hosts = Callable[[str], memoranda.Memory]
 
 _WORDS = "boat harbour rope anchor storm captain lighthouse map engine winch".split()
 SECRET = "kestrelquay"
@@ -498,9 +499,7 @@ def pieces(url: str) -> int:
 
 
 @pytest.fixture
-def hosts(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[str], memoranda.Memory]]:
+def hosts(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     """Return a function that opens one database from several hosts, each with a cache folder of its own."""
     monkeypatch.setattr(segments, "_PIECE", 20_000)
     opened: list[memoranda.Memory] = []
@@ -512,9 +511,6 @@ def hosts(
     yield open_on
     for memory in opened:
         memory.close()
-
-
-Hosts = Callable[[str], memoranda.Memory]
 
 
 def test_another_host_copies_what_was_published(

@@ -655,7 +655,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         with psycopg.connect(generous, autocommit=True) as connection:
             connection.execute('GRANT UPDATE, DELETE ON memoranda.facts TO "Second hand"')
         assert len(lockable(meadow, *MODES)) == 18 * len(MODES)
-        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 21
+        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 20
         assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
         assert lockable(cleaner, "EXCLUSIVE") == {("usage", "EXCLUSIVE")}
         PostgresStore(app).close()
