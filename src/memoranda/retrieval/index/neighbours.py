@@ -372,8 +372,9 @@ class Context(NamedTuple):
         """Return the context in a segment, None if nothing had needed one."""
         if "context.beside" not in segment:
             return None
-        arrays: Any = {name: f"context.{name}" for name in cls._fields}
-        return cls(**{name: segment.array(array) if array in segment else None for name, array in arrays.items()})
+        names = [(name, f"context.{name}") for name in cls._fields]
+        fields: Any = {name: segment.array(array) if array in segment else None for name, array in names}
+        return cls(**fields)
 
 
 def make_context(

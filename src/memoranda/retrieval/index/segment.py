@@ -33,7 +33,7 @@ _START = len(_MAGIC) + 4 + 32
 """Where the header starts: after the magic bytes, its length and its digest."""
 _LONGEST_HEADER = 1 << 28
 # Large parts begin where a huge page can: systems that map files by huge pages compare vectors a fourth faster.
-_PAGE, _HUGE_PAGE, _WORTH_HUGE_PAGES = 4_096, 1 << 21, 1 << 24
+_PAGE, _HUGE_PAGE, _WORTH_HUGE_PAGES = 4_096, 1 << 21, 1 << 22
 # Room behind each array for rows that come later: an eighth of the rows, as holes that take no space on the disk.
 _ROOM, _LEAST_ROOM = 8, 1_024
 _PORTION = 1 << 24
