@@ -592,3 +592,51 @@ def test_what_was_removed_while_it_is_published_is_not(
     first.scope(user="ada").recall("boat", collection="notes")
     settle(first)
     assert pieces(database) == 0
+
+
+RECALLING = """
+import sys
+import memoranda
+from memoranda.engine import segments
+from memoranda.retrieval.index.segment import Contents
+
+segments.WORTH_SEALING, segments._PAUSE = 50, 0
+with memoranda.open(sys.argv[1], cache=sys.argv[2], embedder="hashing:64") as memory:
+    print("ready", flush=True)
+    if sys.stdin.readline().strip() == "halt":
+        def halt(contents, file, about):
+            file.write(b"half")
+            file.flush()
+            print("writing", flush=True)
+            sys.stdin.readline()
+        Contents.write = halt
+    ada = memory.scope(user="ada")
+    for query in ("boat in the storm", "captain 17"):
+        for where in (None, {"actor": "Ada"}):
+            for collection in (None, "notes"):
+                matches = ada.recall(query, collection=collection, filter=where, limit=30)
+                print([(match.content, round(match.score, 6)) for match in matches], flush=True)
+"""
+
+
+def test_processes_that_start_together_share_what_one_of_them_made(
+    open_memory: Open, url: str, cache: Path, run_child: Any
+) -> None:
+    fill(open_memory(cache=None))
+    killed = run_child(RECALLING, url, cache)
+    assert killed.hear() == "ready"
+    killed.say("halt")
+    while killed.hear() != "writing":
+        pass  # its answers do not wait for that
+    killed.stop()
+    assert list((cache / "segments").glob(".*.tmp")) and not files(cache)  # a later writer removes it a day later
+    answers: list[list[str]] = []
+    for _ in range(2):  # the first make the files, or use those that another one made; the second find them
+        children = [run_child(RECALLING, url, cache) for _ in range(3)]
+        for child in children:
+            assert child.hear() == "ready"
+        for child in children:
+            child.say("go")
+        answers += [child.finish() for child in children]
+        assert len(files(cache)) == 2
+    assert len(answers) == 6 and all(said == answers[0] and len(said) == 8 for said in answers)

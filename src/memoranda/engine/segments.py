@@ -121,8 +121,6 @@ class _Published(msgspec.Struct, frozen=True):
     """Of what a published segment is made."""
 
     about: About
-    rest: str
-    """What follows the name of the place in the name of its file."""
     size: int
     digests: list[bytes]
     """SHA-256 of each piece; empty for one that has only zeros."""
@@ -308,7 +306,7 @@ class SegmentBook:
                 file.truncate(listed.size)
                 file.flush()
                 segment = Segment(file)
-                path = self._folder.path / f"{name}{listed.rest}{_SUFFIX}"
+                path = self._folder.path / f"{name}{_rest(about)}"
                 os.replace(draft, path)
             if self._marks_of(name) != marks:
                 _unlink(path)
@@ -319,7 +317,7 @@ class SegmentBook:
             self._folder.warn(f"cannot be written to ({error.strerror})")
         return None
 
-    def _publish(self, place: Place, name: str, rest: str, about: About, file: IO[bytes]) -> None:
+    def _publish(self, place: Place, name: str, about: About, file: IO[bytes]) -> None:
         """Copy a segment into the database in pieces, each in a transaction of its own; its list comes last."""
         assert self._store is not None
         size, digests = os.fstat(file.fileno()).st_size, list[bytes]()
@@ -334,7 +332,7 @@ class SegmentBook:
         def finish(rows: Transaction) -> None:
             # Nothing can be removed while this transaction lasts. What was removed before took the pieces with it.
             if about.is_unchanged_in(rows):
-                rows.put(make(0, msgspec.msgpack.encode(_Published(about, rest, size, digests))))
+                rows.put(make(0, msgspec.msgpack.encode(_Published(about, size, digests))))
             else:
                 rows.remove(SegmentPiece, about.tenant, place.subject)
 
@@ -374,7 +372,12 @@ class SegmentBook:
             return True
         name = _tenant_name(key) if path is None else _subject_name(key, Place(Scope(tenant, path)))
         self._folder.mark(name)
-        return self._folder.remove(name)
+        if self._folder.remove(name):
+            return True
+        _log.warning(
+            "Indexes of what was removed could not be removed from `%s`. Remove the folder.", self._folder.path
+        )
+        return False
 
     def remove_stale(self, rows: Reader, tenant: str) -> int:
         """Remove the segments of a tenant from whose shelves something was removed, and those of other histories."""
@@ -450,9 +453,7 @@ class SegmentBook:
         contents = save()
         if contents is None:
             return
-        state = hashlib.blake2b(f"{about.position} {about.hash}".encode(), digest_size=8).hexdigest()
-        rest = f"-{state}{_version()}"
-        path = self._folder.path / f"{name}{rest}{_SUFFIX}"
+        path = self._folder.path / f"{name}{_rest(about)}"
         older = self._folder.find(name, _version() + _SUFFIX)
         with self._folder.draft() as (file, draft), self._folder.draft() as (again, compacted):
             contents.write(file, about)
@@ -471,7 +472,7 @@ class SegmentBook:
                 return
             self._folder.trim(path)
             if self._store is not None:
-                self._publish(place, name, rest, about, file)
+                self._publish(place, name, about, file)
 
     def _marks_of(self, name: str) -> list[tuple[int, int] | None]:
         """Return the marks of the tenant and of the subject of a file."""
@@ -537,6 +538,12 @@ def _subject_name(key: bytes, place: Place) -> str:
 
 def _hashed(key: bytes, what: bytes) -> str:
     return hashlib.blake2b(what, key=key, digest_size=12).hexdigest()
+
+
+def _rest(about: About) -> str:
+    """Return what follows the name of a place in the name of its file: the state, and the version that made it."""
+    state = hashlib.blake2b(f"{about.position} {about.hash}".encode(), digest_size=8).hexdigest()
+    return f"-{state}{_version()}{_SUFFIX}"
 
 
 def _version() -> str:

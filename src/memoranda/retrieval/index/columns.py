@@ -42,18 +42,19 @@ _SMALLEST = 16
 class GrowingArray:
     """An array that grows by half when it is full. `rows` is a view of it, valid until the next change."""
 
-    __slots__ = ("_filled", "_mapped", "_room")
+    __slots__ = ("_filled", "_room", "_sealed")
 
     def __init__(self, dtype: DTypeLike) -> None:
         """Create an empty array."""
         self._room: NDArray[Any] = np.empty(_SMALLEST, dtype)
         self._filled = 0
-        self._mapped = False
+        self._sealed: int | None = None
+        """Rows that a segment has mapped; None if the array has memory of its own."""
 
     def start_from(self, segment: Segment, name: str) -> None:
         """Continue an array of a segment, in the room behind it."""
         self._room, self._filled = segment.rows(name)
-        self._mapped = True
+        self._sealed = self._filled
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -67,7 +68,7 @@ class GrowingArray:
     @property
     def nbytes(self) -> int:
         """Size in bytes, without what a segment has mapped."""
-        return 0 if self._mapped else self._room.nbytes
+        return self._room.nbytes if self._sealed is None else self._room[self._sealed : self._filled].nbytes
 
     def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
         """Add rows with these values."""
@@ -75,7 +76,7 @@ class GrowingArray:
         if end > len(self._room):
             room = np.empty(max(end, len(self._room) * 3 // 2), self._room.dtype)
             room[: self._filled] = self.rows
-            self._room, self._mapped = room, False
+            self._room, self._sealed = room, None
         if len(values) == 1:
             self._room[self._filled] = values[0]
         else:
@@ -84,7 +85,7 @@ class GrowingArray:
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Keep only these rows, renumbered in this order."""
-        self._room, self._mapped = self._room[rows], False
+        self._room, self._sealed = self._room[rows], None
         self._filled = len(rows)
         if not self._filled:
             self._room = np.empty(_SMALLEST, self._room.dtype)

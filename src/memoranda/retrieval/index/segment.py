@@ -135,6 +135,8 @@ class Segment:
         for part in header.parts:
             start = base + part.offset
             rows, size = part.shape[0], _bytes_of(part, part.shape[0])
+            if not 0 <= part.offset <= part.offset + _bytes_of(part) <= header.size or part.room < rows:
+                raise Damaged(f"its part `{part.name}` is not within it")
             if zlib.crc32(view[start : start + size]) != part.checksum:
                 raise Damaged(f"its part `{part.name}` is not as it was written")
             shape = (part.room, *part.shape[1:])

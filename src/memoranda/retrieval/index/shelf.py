@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import islice
 from operator import length_hint
@@ -50,8 +50,8 @@ _SAYS_THE_SAME, _IS_EXACT = 1, 2
 # How many other words there are for each number, if texts that differ in their numbers alone say the same.
 _WORDS_PER_NUMBER = 6
 _DIGIT = re.compile(r"\d")
-# Hashes of words are cached; they are so short that sums of a few hundred need no more than 63 bits.
-_MOST_HASHES, _SHORTER, _LARGEST = 65_536, 2, 2**62 - 1
+# Hashes of words are cached, and so short that sums of a hundred fit into 63 bits: Python adds longer ones slowly.
+_MOST_HASHES, _SHORTER, _LARGEST = 65_536, 8, 2**62 - 1
 
 
 class ShelfIndex:
@@ -507,13 +507,7 @@ class ShelfIndex:
         likeness, wordings = zip(*map(_likeness, texts), strict=True)
         self._likeness.extend(likeness)
         self._wording.extend(wordings)
-        copies: list[bool] = []
-        alike = self._rows_alike
-        for words, wording in zip(likeness, wordings, strict=True):
-            copies.append(alike.count(words) > 0)
-            for number in {words, wording}:
-                if number:
-                    alike.add(number, 1)
+        copies = self._rows_alike.add_rows(likeness, wordings)
         self._copies.extend(copies)
 
     def _drop_likeness(self, rows: Rows) -> None:
@@ -599,6 +593,20 @@ class _Counts:
         if count is None:
             count = self._sealed_count(number) if len(self._numbers) else 0
         return count
+
+    def add_rows(self, likeness: Sequence[int], wordings: Sequence[int]) -> list[bool]:
+        """Count new rows; return of each whether an earlier one has the same likeness."""
+        copies: list[bool] = []
+        known, is_sealed = self._changed, len(self._numbers) > 0
+        for words, wording in zip(likeness, wordings, strict=True):
+            if is_sealed:
+                known.setdefault(words, self._sealed_count(words))
+                known.setdefault(wording, self._sealed_count(wording))
+            copies.append(known.get(words, 0) > 0)
+            for number in {words, wording}:
+                if number:
+                    known[number] = known.get(number, 0) + 1
+        return copies
 
     def add(self, number: int, rows: int) -> None:
         count = self.count(number) + rows

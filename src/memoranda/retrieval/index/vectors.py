@@ -84,7 +84,8 @@ class VectorTable:
         self.dimension = dimension
         self._matrix: Matrix = np.empty((0, dimension), dtype=np.float32)
         self._rows = 0
-        self._mapped = False
+        self._sealed: int | None = None
+        """Rows that a segment has mapped; None if the table has memory of its own."""
 
     def save(self, contents: Contents, name: str = "vectors") -> None:
         """Put the vectors into a segment."""
@@ -93,7 +94,7 @@ class VectorTable:
     def load(self, segment: Segment, name: str = "vectors") -> None:
         """Continue the vectors of a segment, in the room behind them."""
         self._matrix, self._rows = segment.rows(name)
-        self._mapped = True
+        self._sealed = self._rows
 
     def __len__(self) -> int:
         """Return the number of rows, including removed ones that the owner has not dropped yet."""
@@ -102,7 +103,7 @@ class VectorTable:
     @property
     def nbytes(self) -> int:
         """Size in bytes, including reserved rows, without what a segment has mapped."""
-        return 0 if self._mapped else self._matrix.nbytes
+        return self._matrix.nbytes if self._sealed is None else self._matrix[self._sealed : self._rows].nbytes
 
     @property
     def matrix(self) -> Matrix:
@@ -131,7 +132,7 @@ class VectorTable:
         if rows > len(self._matrix):
             grown = np.empty((max(rows, len(self._matrix) * 3 // 2, _FEWEST), self.dimension), dtype=np.float32)
             grown[: self._rows] = self.matrix
-            self._matrix, self._mapped = grown, False
+            self._matrix, self._sealed = grown, None
 
     def product(self, query: Vector) -> Cosines:
         """Return the cosine of every row with a query of unit length, in single precision.
@@ -157,7 +158,7 @@ class VectorTable:
 
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order."""
-        self._matrix, self._mapped = self.matrix[rows], False
+        self._matrix, self._sealed = self.matrix[rows], None
         self._rows = len(rows)
 
     def _refuse(self, actual: int) -> NoReturn:
