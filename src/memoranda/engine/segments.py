@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import stat
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -44,7 +42,6 @@ WORTH_SEALING_AGAIN = 8
 SEQUENCES = "beside sequence"
 """The array with the sequences of entries that an index of a subject numbers in its own way."""
 
-_log = logging.getLogger("memoranda.segments")
 _SUFFIX, _MARK = ".segment", ".mark"
 # A moment for the recall that made the index to go first; both need its lock.
 _PAUSE = 0.05
@@ -162,7 +159,7 @@ class SegmentFolder:
         """Say once what is wrong with the folder."""
         if not self._warned:
             self._warned = True
-            _log.warning(
+            _warn(
                 "The cache folder `%s` %s, so indexes are made from the rows. "
                 'Remove it, name another one as `cache` or in MEMORANDA_CACHE, or turn it off with "off".',
                 self.path,
@@ -195,12 +192,14 @@ class SegmentFolder:
         if stat.S_ISREG(found.st_mode) and _is_own(found) and not _is_shared(found):
             return file
         file.close()
-        _log.warning("`%s` is not used: it belongs to another user, or others may change it. Remove it.", path)
+        _warn("`%s` is not used: it belongs to another user, or others may change it. Remove it.", path)
         return None
 
     @contextlib.contextmanager
     def draft(self) -> Generator[tuple[IO[bytes], Path]]:
         """Yield a file for writing and its path; it is removed afterwards unless it was given another name."""
+        import tempfile  # it takes as long to import as a tenth of the rest
+
         descriptor, name = tempfile.mkstemp(dir=self.path, prefix=".", suffix=".tmp")
         try:
             with os.fdopen(descriptor, "w+b") as file:
@@ -276,7 +275,7 @@ class SegmentBook:
                             os.utime(path)
                         return about, segment
                 except (Damaged, msgspec.DecodeError, OSError, ValueError) as error:
-                    _log.warning("The segment `%s` is dropped, and made again from the rows: %s", path, error)
+                    _warn("The segment `%s` is dropped, and made again from the rows: %s", path, error)
             _unlink(path)
         return None if name is None or self._store is None else self._download(rows, place, name, embedder)
 
@@ -312,7 +311,7 @@ class SegmentBook:
                 _unlink(path)
             return about, segment
         except (Damaged, msgspec.DecodeError) as error:
-            _log.warning("The published segment of `%s` is not used: %s", name, error)
+            _warn("The published segment of `%s` is not used: %s", name, error)
         except OSError as error:
             self._folder.warn(f"cannot be written to ({error.strerror})")
         return None
@@ -374,9 +373,7 @@ class SegmentBook:
         self._folder.mark(name)
         if self._folder.remove(name):
             return True
-        _log.warning(
-            "Indexes of what was removed could not be removed from `%s`. Remove the folder.", self._folder.path
-        )
+        _warn("Indexes of what was removed could not be removed from `%s`. Remove the folder.", self._folder.path)
         return False
 
     def remove_stale(self, rows: Reader, tenant: str) -> int:
@@ -436,7 +433,7 @@ class SegmentBook:
         except OSError as error:
             self._folder.warn(f"cannot be written to ({error.strerror})")
         except MemorandaError as error:
-            _log.warning("An index is not kept in the cache: %s", error)
+            _warn("An index is not kept in the cache: %s", error)
         finally:
             with self._lock:
                 self._busy.pop(name, None)
@@ -515,6 +512,12 @@ def default_folder() -> Path | None:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return base / "memoranda" / "segments"
+
+
+def _warn(message: str, *values: object) -> None:
+    import logging
+
+    logging.getLogger("memoranda.segments").warning(message, *values)
 
 
 def _compacted(segment: Segment, dimension: int) -> Contents:
