@@ -30,7 +30,6 @@ from memoranda.engine.containment import Taint
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
 from memoranda.engine.scopes import ListScopes
-from memoranda.engine.segments import SegmentFolder, default_folder
 from memoranda.engine.transfer import Export
 from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.approvals import Decided, ListConflicts
@@ -63,6 +62,7 @@ from memoranda.store.base import Store
 from memoranda.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from memoranda.engine.segments import SegmentFolder
     from memoranda.retrieval.embed.base import Embedder
 
 
@@ -898,6 +898,8 @@ def open(
 def _segment_folder(cache: str | os.PathLike[str] | None, limits: Limits) -> SegmentFolder | None:
     if cache is None or cache == "off" or sys.platform == "win32":
         return None  # Windows cannot remove a file that is mapped, and those of forgotten memory have to go
+    from memoranda.engine.segments import SegmentFolder, default_folder
+
     path = default_folder() if cache == "auto" else Path(cache) / "segments"
     return None if path is None else SegmentFolder(path, most_bytes=limits.cache_bytes)
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from memoranda.engine import segments
-from memoranda.engine.segments import About, Place
 from memoranda.model.entry import Collection, Entry, Match, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Reader
@@ -190,6 +188,7 @@ class IndexBook:
 
     def _start_from_segment(self, held: _Held, rows: Reader, shelf: Shelf, state: ShelfState, now: int) -> None:
         """Take the index of a shelf from a segment, if there is one. The caller holds its lock."""
+        from memoranda.engine.segments import Place
         from memoranda.retrieval.index.shelf import ShelfIndex
 
         assert self.segments is not None
@@ -204,8 +203,13 @@ class IndexBook:
 
     def _seal(self, held: _Held, rows: Reader, shelf: Shelf) -> None:
         """Let a segment be made of an index that is large and has none, or an old one. The caller holds its lock."""
+        if self.segments is None:
+            return
+        from memoranda.engine import segments
+        from memoranda.engine.segments import About, Place
+
         index, state, space = held.index, held.state, held.space
-        if self.segments is None or index.rows < segments.WORTH_SEALING or time.monotonic() < held.next_sealing:
+        if index.rows < segments.WORTH_SEALING or time.monotonic() < held.next_sealing:
             return
         place = Place(shelf.scope, shelf)
         name = self.segments.name(rows, place)

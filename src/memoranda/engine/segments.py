@@ -135,6 +135,10 @@ class SegmentFolder:
         self._most_bytes = most_bytes
         self._warned = False
 
+    def book_of(self, store: Store) -> SegmentBook:
+        """Return the segments of one store."""
+        return SegmentBook(self, store)
+
     def prepare(self) -> bool:
         """Make the folder if there is none; return whether it may be used."""
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -44,7 +44,6 @@ from memoranda.engine.indexes import IndexBook
 from memoranda.engine.rejection_book import RejectionBook
 from memoranda.engine.reviews import hold
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
-from memoranda.engine.segments import SegmentBook, SegmentFolder
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, Verb
 from memoranda.errors import (
     Advice,
@@ -85,6 +84,9 @@ from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
 from memoranda.model.scope import SHARED, Scope
 from memoranda.model.trust import OWNER_ACTOR, Origin, OriginKind, Trust
 from memoranda.store.base import Reader, Store, Transaction
+
+if TYPE_CHECKING:
+    from memoranda.engine.segments import SegmentFolder
 
 T = TypeVar("T")
 
@@ -268,8 +270,7 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        book = None if segments is None else SegmentBook(segments, store)
-        self._indexes = IndexBook(limits.index_bytes, book)
+        self._indexes = IndexBook(limits.index_bytes, None if segments is None else segments.book_of(store))
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
