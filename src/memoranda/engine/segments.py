@@ -554,10 +554,10 @@ def _rest(about: About) -> str:
 
 
 def _version() -> str:
-    from memoranda import __version__
     from memoranda.retrieval.index.segment import FORMAT
 
-    return f".{FORMAT}-{__version__}"
+    # This layer does not import the package, which imports it.
+    return f".{FORMAT}-{sys.modules['memoranda'].__version__}"
 
 
 def _is_own(found: os.stat_result) -> bool:
