@@ -67,6 +67,8 @@ def _put_files_in_memory() -> None:
 # At once, not in a hook: other plugins ask for the place before one.
 _put_files_in_memory()
 certificates.trust_nobody()
+# Tests of the cache name a folder of their own.
+os.environ["MEMORANDA_CACHE"] = "off"
 # Who runs tests in the background may have them ignore interrupts, and so would every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -262,7 +262,7 @@ def test_each_step_happens_whole_or_not_at_all_on_a_server(
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
-    first = 1 if STRIDE == 1 else {"ioerr": 12, "full": 13}[error]
+    first = 1 if STRIDE == 1 else {"ioerr": 12, "full": 14}[error]
     with FaultyDisk() as disk:
         life = FileLife(disk)
         done = sweep(

@@ -14,9 +14,11 @@ from added import add_entry
 from memoranda.model.entry import Calibration, Collection, Entry, Shelf, ShelfState, Space
 from memoranda.model.event import Event, event_body
 from memoranda.model.scope import Scope
-from memoranda.store.base import EntryQuery
+from memoranda.store import memory as reference
+from memoranda.store.base import EntryQuery, SegmentPiece
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore
+from memoranda.store.sql import entries as sql_entries
 from memoranda.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -303,3 +305,82 @@ def test_long_shelves_are_read_whole_and_in_order(store: Store):
     assert store.read(lambda rows: [one.sequence for one in rows.entries(EntryQuery(below=ADA))]) == list(
         range(1, 2101)
     )
+
+
+def test_what_ended_or_was_removed_since_a_mark_is_listed(store: Store):
+    shelf, every = Shelf(ADA, "notes", "x"), Shelf(ADA, "notes")
+    store.transact(lambda rows: rows.put(NOTES))
+    numbers = [store.transact(add(namespace="x", id=str(number))) for number in range(6)]
+    other = store.transact(add(namespace="y", id="other"))
+    marks = [state(store, shelf).removed]
+    for number in numbers[:3]:
+        store.transact(lambda rows, number=number: rows.end_entry("default", number, NOON))
+        marks.append(state(store, shelf).removed)
+    store.transact(lambda rows: rows.remove_entry("default", numbers[3]))
+    assert store.read(lambda rows: rows.removed_since(shelf, marks[0])) == numbers[:4]
+    assert store.read(lambda rows: rows.removed_since(shelf, marks[2])) == numbers[2:4]
+    assert store.read(lambda rows: rows.removed_since(shelf, state(store, shelf).removed)) == []
+    # All namespaces together have the highest mark of any.
+    before = state(store, every).removed
+    store.transact(lambda rows: rows.end_entry("default", other, NOON))
+    assert store.read(lambda rows: rows.removed_since(every, before)) == [other]
+    assert sorted(store.read(lambda rows: rows.removed_since(every, marks[0])) or []) == [*numbers[:4], other]
+    # Another tenant, or scope, has another list.
+    assert store.read(lambda rows: rows.removed_since(Shelf(BOB, "notes"), 0)) is None
+    assert store.read(lambda rows: rows.removed_since(Shelf(Scope("other", ADA.path), "notes"), 0)) is None
+
+
+def test_a_change_of_the_whole_shelf_is_not_listed_and_what_follows_it_is(store: Store):
+    shelf = Shelf(ADA, "notes", "")
+    store.transact(lambda rows: rows.put(NOTES))
+    first, second = store.transact(add()), store.transact(add())
+    begin = state(store, shelf).removed
+    store.transact(lambda rows: rows.end_entry("default", first, NOON))
+    store.transact(lambda rows: rows.put(msgspec.structs.replace(NOTES, space=NEW)))
+    moved = state(store, shelf).removed
+    assert store.read(lambda rows: rows.removed_since(shelf, begin)) is None
+    store.transact(lambda rows: rows.end_entry("default", second, NOON))
+    assert store.read(lambda rows: rows.removed_since(shelf, begin)) is None
+    assert store.read(lambda rows: rows.removed_since(shelf, moved)) == [second]
+    store.transact(lambda rows: rows.remove_below(ADA))
+    assert store.read(lambda rows: rows.removed_since(shelf, moved)) is None
+    store.transact(add())
+    assert store.read(lambda rows: rows.removed_since(shelf, moved)) is None
+
+
+def test_only_the_last_removals_are_listed(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sql_entries, "MOST_REMOVALS", 3)
+    monkeypatch.setattr(sql_entries, "_TRIM_AFTER", 1)
+    monkeypatch.setattr(reference, "_MOST_REMOVALS", 3)
+    shelf, marks = Shelf(ADA, "notes", ""), list[int]()
+    numbers = [store.transact(add(id=str(number))) for number in range(6)]
+    for number in numbers:
+        marks.append(state(store, shelf).removed)
+        store.transact(lambda rows, number=number: rows.end_entry("default", number, NOON))
+    listed = [store.read(lambda rows, mark=mark: rows.removed_since(shelf, mark)) for mark in marks]
+    assert listed == [None, None, None, numbers[3:], numbers[4:], numbers[5:]]
+
+
+def test_pieces_of_segments_go_with_their_subject(store: Store):
+    def piece(tenant: str, subject: str, number: int) -> SegmentPiece:
+        return SegmentPiece(tenant=tenant, subject=subject, name="n", number=number, data=f"{number}".encode())
+
+    kept = [piece(tenant, subject, 0) for tenant in ("default", "other") for subject in ("", "user:ada", "user:ada-b")]
+    store.transact(lambda rows: [rows.put(one) for one in (*kept, piece("default", "user:ada", 1))])
+
+    def left() -> list[SegmentPiece]:
+        found = [
+            store.read(lambda rows, one=one: rows.get(SegmentPiece, one.tenant, one.subject, "n", 0)) for one in kept
+        ]
+        return [one for one in found if one is not None]
+
+    assert left() == kept
+    changed = msgspec.structs.replace(kept[0], data=b"x")
+    store.transact(lambda rows: rows.put(changed))
+    store.transact(lambda rows: rows.remove(SegmentPiece, "default", "user:ada"))
+    assert left() == [changed, *kept[2:]]
+    assert store.read(lambda rows: rows.get(SegmentPiece, "default", "user:ada", "n", 1)) is None
+    store.transact(lambda rows: rows.remove_below(Scope.of(user="ada-b", agent="x")))
+    assert left() == [changed, *kept[3:]]
+    store.transact(lambda rows: rows.remove(SegmentPiece, "default", None))
+    assert left() == kept[3:]

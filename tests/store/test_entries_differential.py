@@ -219,6 +219,11 @@ def everything(rows: Any) -> dict[Any, Any]:
         answers[shelf] = {
             "state": rows.shelf_state(shelf),
             "live": rows.live_sequences(shelf),
+            "removed": [
+                None if removed is None else sorted(removed)
+                for mark in range(0, 40, 3)
+                for removed in [rows.removed_since(shelf, mark)]
+            ],
             "indexed": [indexed(embedder, shelf=shelf, after=after) for embedder in EMBEDDERS for after in (0, 2)],
             "of key": [found(shelf=shelf, key=key) for key in KEYS],
             "chain": [found(shelf=shelf, chain=name) for name in (*KEYS, *IDS)],
@@ -331,7 +336,13 @@ class Follower:
 
     def follow(self, rows: Any) -> None:
         state = rows.shelf_state(self.shelf)
-        if state.removed != self.state.removed:
+        removed = None
+        if state.removed != self.state.removed and self.state.removed:
+            removed = rows.removed_since(self.shelf, self.state.removed)
+        if removed is not None:
+            self.known = [sequence for sequence in self.known if sequence not in removed]
+            self.known += [sequence for sequence in rows.live_sequences(self.shelf) if sequence > self.state.newest]
+        elif state.removed != self.state.removed:
             self.known = rows.live_sequences(self.shelf)
         elif state.newest != self.state.newest:
             self.known += [sequence for sequence in rows.live_sequences(self.shelf) if sequence > self.state.newest]

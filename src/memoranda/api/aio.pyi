@@ -90,6 +90,7 @@ class AsyncMemory(AsyncHandle):
         pool: int = 16,
         statement_timeout: float | None = None,
         read_from: ReadFrom = "primary",
+        cache: str | os.PathLike[str] | None = "auto",
     ) -> Self:
         """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`."""
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ from memoranda.store.base import ReplicaStore, Store
 from memoranda.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from memoranda.engine.segments import SegmentFolder
     from memoranda.retrieval.embed.base import Embedder
 
 
@@ -93,6 +95,7 @@ class Memory:
         record_reads: bool = False,
         keep_text: bool = False,
         reading: ReplicaStore | None = None,
+        segments: SegmentFolder | None = None,
     ) -> None:
         """Create the owner's handle on a store; most programs call `memoranda.open` instead."""
         self._gate = Gate(
@@ -104,6 +107,7 @@ class Memory:
             record_reads=record_reads,
             keep_text=keep_text,
             reading=reading,
+            segments=segments,
         )
         self._caller = Caller()
         self._shared = Scope.of(tenant=tenant)
@@ -898,6 +902,7 @@ def open(
     pool: int = 16,
     statement_timeout: float | None = None,
     read_from: ReadFrom = "primary",
+    cache: str | os.PathLike[str] | None = "auto",
 ) -> Memory:
     """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`.
 
@@ -906,6 +911,8 @@ def open(
     the consistency of the store. `ledger="all"` records plain reads too; `ledger_text` stores contents beside
     their hashes. `embedder` is what new collections are embedded with: `"wordllama"`, which works offline,
     `"onnx:/path/to/folder"`, `"openai:text-embedding-3-small"`, or an object of your own.
+    `cache` is a folder of this host for the indexes of large collections, which its processes share: by default
+    that of `MEMORANDA_CACHE`, or the user's folder for caches. None or `"off"` keeps them in memory alone.
 
     With PostgreSQL, `pool` is the maximum number of connections, `statement_timeout` how many seconds the server may
     work on one statement, and `read_from="standby"` lets a standby of the address answer what only reads.
@@ -935,7 +942,17 @@ def open(
         record_reads=ledger == "all",
         keep_text=ledger_text,
         reading=reading,
+        segments=None if store.url == ":memory:" else _segment_folder(cache, limits or Limits()),
     )
+
+
+def _segment_folder(cache: str | os.PathLike[str] | None, limits: Limits) -> SegmentFolder | None:
+    if cache is None or cache == "off" or sys.platform == "win32":
+        return None  # Windows cannot remove a file that is mapped, and those of forgotten memory have to go
+    from memoranda.engine.segments import SegmentFolder, default_folder
+
+    path = default_folder() if cache == "auto" else Path(cache) / "segments"
+    return None if path is None else SegmentFolder(path, most_bytes=limits.cache_bytes)
 
 
 def open_store(url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> Store:

@@ -79,6 +79,7 @@ def delete_collection(rows: Transaction, effect: DeleteCollection, call: Call) -
     existing_collection(rows, effect.scope.tenant, effect.collection)
     removed = rows.remove(Collection, effect.scope.tenant, effect.collection)
     call.indexes.drop(Scope(effect.scope.tenant), collection=effect.collection)
+    call.emptied.append(None)
     return Outcome(removed, (_note(effect, {"entries": removed}),))
 
 

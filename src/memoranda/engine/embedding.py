@@ -202,6 +202,14 @@ def word_packer() -> Callable[[str], bytes]:
     return lambda text: pack(analyse(text))
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words that an index has of a text, each once."""
+    from memoranda.retrieval.analysis.analyser import analyse
+
+    terms = analyse(text).terms
+    return terms.split(" ") if terms else []
+
+
 def text_of(content: Any) -> str:
     """Return the text by which a content is found: itself, or canonical JSON where it is data."""
     return content if isinstance(content, str) else canonical(content).decode()

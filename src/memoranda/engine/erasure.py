@@ -44,6 +44,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     `remains` says where in the database the removed content can still be read. `scrubbed` is whether no byte of its
     tables has it; if not, `memoranda sweep --scrub` rewrites them. On SQLite an erasure does that itself, unless others
     are reading the file. On PostgreSQL it does not, because others would have to wait.
+
+    Indexes that the cache folder of this host kept of the subject are gone by then. Those on other hosts go when their
+    processes next look for them, or with `memoranda sweep` there.
     """
 
     id: str
@@ -92,6 +95,7 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
         removed.update(rows.remove_below(scope))
         rows.put(Erasure(id=id, scope=scope, at=at, version_floor=floor))
         call.indexes.drop(scope)
+        call.emptied.append(scope.path)
     removed["approvals"] += _drop_shared_approvals(rows, scopes, call)
     if removed["rejections"]:
         note_change(rows, effect.scope.tenant)
@@ -174,6 +178,8 @@ def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
         notes += end_scope(rows, EndScope(scope=scope), call).notes
     entries = list(rows.entries(EntryQuery(tenant=tenant, expired_by=call.now, limit=most)))
     notes += [expire_entry(rows, entry) for entry in entries]
+    if call.indexes.segments is not None:
+        call.indexes.segments.remove_stale(rows, tenant)
     expired = rows.expire(tenant, call.now, replays_before=call.now - _KEEP_REPLAYS, limit=most)
     swept = Swept(
         facts=len(gone),

@@ -8,6 +8,7 @@ With it goes a cache of recently recalled entries, which is valid as long as not
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,16 @@ from memoranda.store.base import EntryQuery, Reader
 
 if TYPE_CHECKING:
     from memoranda.engine.memory_index import MemoryIndex
+    from memoranda.engine.segments import SegmentBook
+    from memoranda.retrieval.index.segment import Contents
     from memoranda.retrieval.index.shelf import ShelfIndex
 
 _AT_ONCE = 1_000_000
 """Microseconds by which the moments of threads that ask together may differ; a clock further behind was set back."""
 
+
+# A segment is made again once enough has changed, or it was removed; of a million rows every two minutes at most.
+_BETWEEN_SEALINGS, _ROWS_OF_A_SEALING = 10.0, 80_000
 
 _MOST_CACHED, _LONGEST_CACHED, _MOST_FIELDS = 512, 1_000, 16
 """Limits of an entry cache: entries, characters of a text, and fields of metadata."""
@@ -91,6 +97,11 @@ class _Held:
     """An index and the state of the shelf that it shows."""
 
     def __init__(self, place: _Place, index: ShelfIndex, space: Space) -> None:
+        self.is_new = True
+        """Whether a segment may have it."""
+        self.sealed_rows = 0
+        """Rows of its segment."""
+        self.next_sealing = 0.0
         self.place = place
         self.index = index
         self.space = space
@@ -116,9 +127,10 @@ class OpenShelf(msgspec.Struct, frozen=True):
 class IndexBook:
     """The indexes in memory, up to a number of bytes."""
 
-    def __init__(self, most_bytes: int) -> None:
-        """Start with none."""
+    def __init__(self, most_bytes: int, segments: SegmentBook | None = None) -> None:
+        """Start with none in memory; those of large shelves may be in segments."""
         self._most_bytes = most_bytes
+        self.segments = segments
         self._held: OrderedDict[_Place, _Held] = OrderedDict()
         self._current: dict[Shelf, _Held] = {}
         """The index of each shelf in its present space; a collection that moved may have an older one too."""
@@ -164,11 +176,62 @@ class IndexBook:
         with held.lock:
             if was_set_back and now < held.index.expired_at:  # what had expired by then has not
                 held.index, held.state = _new_index(space), _NOTHING
+            elif held.is_new and self.segments is not None:
+                self._start_from_segment(held, rows, shelf, state, now)
+            held.is_new = False
             # Another thread, which reads a later moment, may have brought it further: it is never turned back.
             if state.newest > held.state.newest or state.removed > held.state.removed:
                 _follow(held, rows, shelf, state)
                 self._let_go(held)
+                self._seal(held, rows, shelf)
             return OpenShelf(held.index, space, held.cache)
+
+    def _start_from_segment(self, held: _Held, rows: Reader, shelf: Shelf, state: ShelfState, now: int) -> None:
+        """Take the index of a shelf from a segment, if there is one. The caller holds its lock."""
+        from memoranda.engine.segments import Place
+        from memoranda.retrieval.index.shelf import ShelfIndex
+
+        assert self.segments is not None
+        found = self.segments.find(rows, Place(shelf.scope, shelf), held.space.embedder)
+        if found is None:
+            return
+        about, segment = found
+        sealed = about.shelf_states.get(shelf, _NOTHING)
+        index = ShelfIndex.load(segment, held.space.dimension)
+        if now >= index.expired_at and sealed.newest <= state.newest and sealed.removed <= state.removed:
+            held.index, held.state, held.sealed_rows = index, sealed, index.rows
+
+    def _seal(self, held: _Held, rows: Reader, shelf: Shelf) -> None:
+        """Let a segment be made of an index that is large and has none, or an old one. The caller holds its lock."""
+        if self.segments is None:
+            return
+        from memoranda.engine import segments
+        from memoranda.engine.segments import About, Place
+
+        index, state, space = held.index, held.state, held.space
+        if index.rows < segments.WORTH_SEALING or time.monotonic() < held.next_sealing:
+            return
+        place = Place(shelf.scope, shelf)
+        name = self.segments.name(rows, place)
+        changed = abs(index.rows - held.sealed_rows) + index.rows - len(index)
+        if name is None or (
+            held.sealed_rows and changed * segments.WORTH_SEALING_AGAIN < index.rows and self.segments.has(name)
+        ):
+            return
+        about = About.of(rows, shelf.scope, {shelf: state}, space)
+        held.next_sealing = time.monotonic() + _BETWEEN_SEALINGS * max(1.0, index.rows / _ROWS_OF_A_SEALING)
+
+        def save() -> Contents | None:
+            with held.lock:
+                if held.index is not index or held.state != state:
+                    held.next_sealing = 0.0
+                    return None
+                with index.lock:
+                    held.sealed_rows = index.rows
+                    _ = index.context  # the next process needs it as well
+                    return index.save()
+
+        self.segments.seal(place, name, about, save)
 
     def of_subject(self, root: Scope) -> MemoryIndex:
         """Return the index over everything of a subject, which the caller brings up to date."""
@@ -177,7 +240,7 @@ class IndexBook:
         with self._lock:
             index = self._subjects.get(root)
             if index is None:
-                index = self._subjects[root] = MemoryIndex(root)
+                index = self._subjects[root] = MemoryIndex(root, self.segments)
             self._subjects.move_to_end(root)
             return index
 
@@ -208,6 +271,15 @@ class IndexBook:
             for root in [root for root in self._subjects if scope.covers(root) or root.covers(scope)]:
                 del self._subjects[root]
 
+    def remove_segments(self, tenant: str, path: str | None) -> bool:
+        """Remove the segments of a scope's subject, or of a tenant, from this host; return whether they are gone."""
+        return self.segments is None or self.segments.remove(tenant, path)
+
+    def close(self) -> None:
+        """Finish writing segments."""
+        if self.segments is not None:
+            self.segments.close()
+
     def texts(self, scope: Scope) -> Iterator[Any]:
         """Yield the texts at and below a scope that are in memory, without messages, which stay as they were said."""
         with self._lock:
@@ -219,6 +291,13 @@ class IndexBook:
             for part in list(index.parts.values()):
                 items = [one for one in list(part.items.values()) if scope.covers(one.group.scope)]
                 yield from ([one.text, one.metadata] for one in items if one.group.kind != "message")
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of segments that are mapped: shared by the processes of the host, and not counted in `nbytes`."""
+        with self._lock:
+            parts = [part.index for subject in self._subjects.values() for part in subject.parts.values()]
+            return sum(index.mapped_bytes for index in [held.index for held in self._held.values()] + parts)
 
     @property
     def nbytes(self) -> int:
@@ -283,7 +362,10 @@ def _follow(held: _Held, rows: Reader, shelf: Shelf, state: ShelfState) -> None:
     before, held.state = held.state, _NOTHING
     index, held.index = held.index, _new_index(held.space)
     gone: set[int] = set()
-    if before != _NOTHING and state.removed != before.removed:
+    listed = rows.removed_since(shelf, before.removed) if before.removed != state.removed else []
+    if before != _NOTHING and listed is not None:
+        gone.update(listed)
+    elif before != _NOTHING:
         known = set(index.sequences().tolist()) | index.lapsed
         standing = set(rows.live_sequences(shelf))
         if any(sequence <= before.newest for sequence in standing - known):

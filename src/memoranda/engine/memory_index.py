@@ -19,8 +19,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.engine import segments
 from memoranda.engine.derivation import messages_for
 from memoranda.engine.embedding import EmbedderBook, word_packer
+from memoranda.engine.segments import WORTH_SEALING_AGAIN, About, Place, SegmentBook
 from memoranda.errors import UsageError
 from memoranda.model.block import BLOCK_TYPES, key_of, lines_of
 from memoranda.model.clock import from_micros, parse_moment, to_micros
@@ -47,6 +49,7 @@ from memoranda.model.scope import Scope
 from memoranda.model.trust import TRUSTED, Origin
 from memoranda.model.value import decode, encode
 from memoranda.retrieval.index.columns import GrowingArray
+from memoranda.retrieval.index.segment import Contents, Segment
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.store.base import EntryQuery, FactQuery, Progress, Reader, RevisionQuery
 
@@ -113,6 +116,8 @@ class Changes(msgspec.Struct):
     new: list[tuple[Shelf, Space, list[Indexed]]] = []
     gone: list[tuple[Shelf, NDArray[np.int64] | None]] = []
     """Shelves with the sequences that are left; None for a shelf that is gone as a whole."""
+    ended: list[tuple[Shelf, NDArray[np.int64]]] = []
+    """Shelves with the sequences that ended or were removed there."""
     outdates: dict[Shelf, dict[int, tuple[tuple[int, ...], int]]] = {}
     """By the sequences of new statements: the messages that each of them outdates, and since when; a message that was
     retracted outdates itself."""
@@ -124,6 +129,27 @@ class Changes(msgspec.Struct):
     """The state of the tenant's rejections."""
     withheld: frozenset[int] | None = None
     """The messages that state what was rejected, if that changed."""
+    sealing: tuple[str, About] | None = None
+    """The name of the segment that is to be made of the entries, and what it says."""
+
+
+_SAVED = "beside saved"
+_GROUP, _SPACE = "beside group", "beside space"
+
+
+class _SavedGroup(msgspec.Struct, frozen=True, array_like=True):
+    kind: Kind
+    path: str
+    collection: str | None
+    namespace: str | None
+
+
+class _Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """What an index of a subject has beside its rows, in a segment. Shelves are numbered as their states are."""
+
+    groups: list[_SavedGroup]
+    indexed: list[int]
+    outdates: dict[int, dict[int, tuple[tuple[int, ...], int]]]
 
 
 class Part:
@@ -143,6 +169,23 @@ class Part:
     def nbytes(self) -> int:
         """Approximate size in bytes."""
         return self.index.nbytes + self._sequence.nbytes + self._group.nbytes + self._bytes_of_items
+
+    def save(self) -> Contents:
+        """Return what a segment of these rows is made of, as long as all of them are entries."""
+        contents = self.index.save()
+        contents.add_rows(segments.SEQUENCES, self._sequence.rows)
+        contents.add_rows(_GROUP, self._group.rows)
+        contents.values[_SPACE] = msgspec.msgpack.encode(self.space)
+        return contents
+
+    @classmethod
+    def load(cls, segment: Segment) -> Part:
+        """Return the rows of a segment."""
+        part = cls(msgspec.msgpack.decode(segment.values[_SPACE], type=Space))
+        part.index = ShelfIndex.load(segment, part.space.dimension)
+        part._sequence.start_from(segment, segments.SEQUENCES)
+        part._group.start_from(segment, _GROUP)
+        return part
 
     def add_entries(self, group: int, rows: Sequence[Indexed], place: str, kind: Kind) -> None:
         """Add entries of one group and kind; `place` keeps the neighbours of different shelves apart."""
@@ -217,6 +260,10 @@ class Part:
         numbers = numbers[self._group.rows[numbers - 1] == group]
         return numbers, self._sequence.rows[numbers - 1]
 
+    def numbers_with(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the rows with the entries of these sequences."""
+        return np.flatnonzero(np.isin(self._sequence.rows, sequences)) + 1
+
     def outdated(self, sequences: Iterable[int]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
         """Return a test for rows by their numbers: whether their entries or messages are among these."""
         old = np.array(sorted(sequences), np.int64)
@@ -246,9 +293,10 @@ def _size_of(item: Item) -> int:
 class MemoryIndex:
     """The index of everything at and below one scope; of the shared scope, what is in it alone."""
 
-    def __init__(self, root: Scope) -> None:
-        """Start without rows."""
+    def __init__(self, root: Scope, segments: SegmentBook | None = None) -> None:
+        """Start without rows; if there are many, they may be in a segment."""
         self.root = root
+        self._segments = segments
         self.lock = threading.RLock()
         """Held while the index follows its rows."""
         self.size = 0
@@ -294,6 +342,9 @@ class MemoryIndex:
 
     def changes(self, rows: Reader, *, now: int, anew: bool = False) -> Changes:
         """Return what has changed since the index last followed its rows, read in one snapshot."""
+        is_new = self._progress is None and not self._states
+        if is_new and not anew:
+            self._start_from_segment(rows, now)
         states = dict(rows.shelf_states(self.root, below=bool(self.root.path)))
         state = rows.tenant_state(self.root.tenant)
         progress = rows.progress(self.root.tenant)
@@ -312,6 +363,8 @@ class MemoryIndex:
             self._read_facts(rows, changes, now)
         if changes.rejected != self._rejected:
             changes.withheld = withheld_messages(rows, self.root)
+        if is_new:
+            self._prepare_sealing(rows, changes)
         return changes
 
     def _is_ahead_of(self, states: Mapping[Shelf, ShelfState], progress: Progress) -> bool:
@@ -324,8 +377,61 @@ class MemoryIndex:
             if (seen := self._states.get(shelf)) is not None
         )
 
-    def apply(self, changes: Changes, embedders: EmbedderBook) -> bool:
-        """Bring the index to where the changes were read; return whether there were any."""
+    def _start_from_segment(self, rows: Reader, now: int) -> None:
+        """Take the entries from a segment, if there is one; the next changes are what is new since."""
+        found = None if self._segments is None else self._segments.find(rows, Place(self.root))
+        if found is None:
+            return
+        about, segment = found
+        part = Part.load(segment)
+        if now < part.index.expired_at:
+            return
+        saved = msgspec.msgpack.decode(segment.values[_SAVED], type=_Saved)
+        self.parts, self._states = {part.space.embedder: part}, about.shelf_states
+        for group in saved.groups:
+            scope = Scope(self.root.tenant, group.path)
+            self._group_number(Group(group.kind, scope, collection=group.collection, namespace=group.namespace))
+        shelves = list(self._states)
+        self._embedders = {shelves[place]: part.space.embedder for place in saved.indexed}
+        self._outdates = {shelves[place]: outdates for place, outdates in saved.outdates.items()}
+        self._note_outdated()
+
+    def _prepare_sealing(self, rows: Reader, changes: Changes) -> None:
+        """Say in the changes of a new index whether a segment is to be made of its entries."""
+        known = sum(part.index.rows for part in self.parts.values())
+        new = sum(len(rows) for _, _, rows in changes.new)
+        spaces = {space.embedder: space for _, space, _ in changes.new} | {
+            embedder: part.space for embedder, part in self.parts.items()
+        }
+        if self._segments is None or len(spaces) != 1 or known + new < segments.WORTH_SEALING:
+            return
+        if known and new * WORTH_SEALING_AGAIN < known:
+            return
+        name = self._segments.name(rows, Place(self.root))
+        if name is not None:
+            (space,) = spaces.values()
+            changes.sealing = name, About.of(rows, self.root, changes.states, space)
+
+    def _save(self, shelves: list[Shelf]) -> Contents:
+        """Return what a segment of the entries is made of."""
+        (part,) = self.parts.values()
+        contents = part.save()
+        places = {shelf: place for place, shelf in enumerate(shelves)}
+        saved = _Saved(
+            groups=[_SavedGroup(one.kind, one.scope.path, one.collection, one.namespace) for one in self.groups],
+            indexed=[places[shelf] for shelf in self._embedders],
+            outdates={places[shelf]: outdates for shelf, outdates in self._outdates.items()},
+        )
+        contents.values[_SAVED] = msgspec.msgpack.encode(saved)
+        return contents
+
+    def _note_outdated(self) -> None:
+        """Note which messages are outdated."""
+        known = [(number, *of) for on_shelf in self._outdates.values() for number, of in on_shelf.items()]
+        self.outdated = {one: at for _, messages, at in known for one in messages}
+        self.outdated_by = {one: number for number, messages, _ in known for one in messages if one != number}
+
+    def _apply_removals(self, changes: Changes) -> None:
         for shelf, left in changes.gone:
             part = self.parts.get(self._embedders.get(shelf, ""))
             if part is not None:
@@ -337,12 +443,22 @@ class MemoryIndex:
                 live = set[int]() if left is None else set[int](left.tolist())
                 still = {number: of for number, of in self._outdates[shelf].items() if number in live}
                 self._outdates[shelf] = still
+        for shelf, listed in changes.ended:
+            part = self.parts.get(self._embedders.get(shelf, ""))
+            if part is not None:
+                part.remove(part.numbers_with(listed).tolist())
+            if shelf in self._outdates:
+                ended = set[int](listed.tolist())
+                still = {number: of for number, of in self._outdates[shelf].items() if number not in ended}
+                self._outdates[shelf] = still
+
+    def apply(self, changes: Changes, embedders: EmbedderBook) -> bool:
+        """Bring the index to where the changes were read; return whether there were any."""
+        self._apply_removals(changes)
         for shelf, new in changes.outdates.items():
             self._outdates[shelf] = self._outdates.get(shelf, {}) | new
-        if changes.outdates or changes.gone:
-            known = [(number, *of) for on_shelf in self._outdates.values() for number, of in on_shelf.items()]
-            self.outdated = {one: at for _, messages, at in known for one in messages}
-            self.outdated_by = {one: number for number, messages, _ in known for one in messages if one != number}
+        if changes.outdates or changes.gone or changes.ended:
+            self._note_outdated()
         for shelf, space, new in changes.new:
             self._embedders[shelf] = space.embedder
             if new:
@@ -350,11 +466,16 @@ class MemoryIndex:
                 group = _entry_group(shelf)
                 place = "\0".join((shelf.scope.path, shelf.collection, shelf.namespace or ""))
                 part.add_entries(self._group_number(group), new, place, group.kind)
+        if changes.sealing is not None and self._segments is not None:
+            # Before the facts, which are read anew by each process: what is in a file here is entries.
+            name, about = changes.sealing
+            contents = self._save(list(changes.states))
+            self._segments.seal(Place(self.root), name, about, lambda: contents)
         self._apply_facts(changes, embedders)
         self._states, self._progress, self._revision = changes.states, changes.progress, changes.revision
         if changes.withheld is not None:
             self.withheld, self._rejected = changes.withheld, changes.rejected
-        return bool(changes.new or changes.gone or changes.facts)
+        return bool(changes.new or changes.gone or changes.ended or changes.facts)
 
     def wanted_groups(self, narrowing: Hashable, is_wanted: Callable[[Group], bool]) -> NDArray[np.bool_]:
         """Return which groups are wanted, by number; what was asked for is `narrowing`, by which it is cached."""
@@ -380,7 +501,11 @@ class MemoryIndex:
             space, embedder = collection.space, self._embedders.get(shelf)
             if embedder is not None and embedder != space.embedder:
                 return False
-            if embedder is not None and state.removed != seen.removed:
+            if embedder is None or state.removed == seen.removed:
+                pass
+            elif (listed := rows.removed_since(shelf, seen.removed)) is not None:
+                changes.ended.append((shelf, np.array(listed, np.int64)))
+            else:
                 left = np.array(rows.live_sequences(shelf), np.int64)
                 if self._lacks(shelf, left[left <= seen.newest]):
                     return False

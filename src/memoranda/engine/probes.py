@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from memoranda.engine.embedding import words_of
 from memoranda.engine.omissions import omissions_for
 from memoranda.engine.recall import RecallAll, recall_all
 from memoranda.engine.refs import find_entry, find_target, unknown
@@ -78,8 +79,9 @@ def probe_leaks(store: Store, effect: ProbeLeaks, call: Call) -> Outcome[LeakPro
         database_bytes=store.holds_bytes(encode(text)[1:-1]),
         # After the recalls, which bring indexes up to date.
         caches=any(map(is_in, call.indexes.texts(effect.scope))),
+        segments=store.read(lambda rows: _is_in_segments(rows, effect, text, is_in, call)),
         exports=False,
-        absent=("exports",),
+        absent=("exports",) if call.indexes.segments is not None else ("exports", "segments"),
     )
     return Outcome(places)
 
@@ -248,6 +250,22 @@ class _Places:
         turns = self._rows.revisions(RevisionQuery(session.scope, key=SESSION_RECORD))
         state += [one.value["turn"] for one in turns if one.change == "set" and not one.forgotten]
         return any(self._is_in(omissions.leave_out_of(one)) for one in state if self._is_in(one))
+
+
+def _is_in_segments(rows: Reader, effect: ProbeLeaks, text: str, is_in: Callable[[Any], bool], call: Call) -> bool:
+    """Return whether a segment has metadata with the text, or its words as one entry said them.
+
+    Other texts may have these words too: an entry that is there without the text says so.
+    """
+    if call.indexes.segments is None:
+        return False
+    found = set(call.indexes.segments.entries_with(rows, effect.scope, words_of(text), is_in))
+    if 0 in found:
+        return True
+    there = rows.entries(EntryQuery(tenant=effect.scope.tenant, sequences=sorted(found)))
+    live = [entry for entry in there if entry.ended_at is None]
+    others = {entry.sequence for entry in live if not is_in([entry.content, entry.metadata])}
+    return bool(found - others)
 
 
 def _entries_with(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool]) -> Iterator[Entry]:

@@ -89,6 +89,9 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """Whether what is deleted is left out of prompts, too; a verb that ends more than a fact sees to that itself."""
     rules: Rules | None = None
     """Which stored rules decide about the caller."""
+    emptied: list[str | None] = []
+    """The paths of scopes from which memory was removed and not replaced, None for a whole tenant: after the commit,
+    their segments are removed."""
     may: Callable[[Reader, Demand], bool] = lambda rows, demand: True
     """Return whether the caller has a capability at a place, for verbs that show less to some callers."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -84,6 +84,9 @@ from memoranda.model.policy import OWNER, Access, Grant, Level, Policy
 from memoranda.model.scope import SHARED, Scope
 from memoranda.model.trust import OWNER_ACTOR, Origin, OriginKind, Trust
 from memoranda.store.base import Reader, ReplicaStore, Store, Transaction
+
+if TYPE_CHECKING:
+    from memoranda.engine.segments import SegmentFolder
 
 T = TypeVar("T")
 
@@ -256,8 +259,13 @@ class Gate:
         record_reads: bool = False,
         keep_text: bool = False,
         reading: ReplicaStore | None = None,
+        segments: SegmentFolder | None = None,
     ) -> None:
-        """Wrap a store; `reading` is what answers reads that no write depends on, if it is not the store itself."""
+        """Wrap a store.
+
+        `reading` is what answers reads that no write depends on, if it is not the store itself. Indexes of large
+        shelves are kept in a folder of the host, if there is one.
+        """
         self._store = store
         self._reading: Store = store if reading is None else reading
         self._replica = reading
@@ -269,7 +277,7 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        self._indexes = IndexBook(limits.index_bytes)
+        self._indexes = IndexBook(limits.index_bytes, None if segments is None else segments.book_of(store))
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
@@ -360,6 +368,7 @@ class Gate:
         """Write deferred events, and close the store and the embedders that were opened here."""
         try:
             self._deferred.close()
+            self._indexes.close()
         finally:
             self._store.close()
             self.embedders.close()
@@ -579,6 +588,8 @@ class Gate:
             raise
         if isinstance(result, Refused):
             raise result
+        for path in set(call.emptied):
+            self._indexes.remove_segments(effect.scope.tenant, path)
         return result
 
     def _refusal_by_guard(

@@ -38,7 +38,10 @@ from memoranda.model.lineage import Deletion, Rollback
 from memoranda.model.ref import Ref
 from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, decode, hash_body, hash_content
-from memoranda.store.base import ContentKey, Erasure, Reader, Store, Transaction
+from memoranda.store.base import ContentKey, Erasure, Reader, SegmentPiece, Store, Transaction
+
+_EMPTYING = frozenset({"forget", "expire_entry", "erase", "end_scope"})
+"""Effects in notes that remove entries of a scope."""
 
 _PORTION = 64
 """Events that are read at once where the newest come first."""
@@ -77,10 +80,18 @@ def carry_out(rows: Transaction, effect: Effect, call: Call) -> Any:
     call.checks.ensure_settled()
     if verb.keep_replay is not None and not isinstance(outcome.value, Refused):
         verb.keep_replay(rows, effect, outcome.value, call)
+    call.emptied.extend(note.scope for note in outcome.notes if note.effect in _EMPTYING and not _is_replaced(note))
+    for subject in {None if path is None else path.partition("/")[0] for path in call.emptied}:
+        rows.remove(SegmentPiece, effect.scope.tenant, subject)
     if outcome.notes:
         notes = with_findings(outcome.notes, call.findings) if call.findings else outcome.notes
         append(rows, notes, Signature.of(effect, call))
     return outcome.value
+
+
+def _is_replaced(note: Note) -> bool:
+    """Return whether an entry ended because another took its place: it stays in the history."""
+    return bool(note.detail) and "replaced" in note.detail
 
 
 def with_findings(notes: tuple[Note, ...], findings: tuple[str, ...]) -> tuple[Note, ...]:

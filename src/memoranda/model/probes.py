@@ -55,6 +55,8 @@ class LeakProbes(Result, frozen=True, kw_only=True):
     """Whether the pages of the database contain it, those included that are free."""
     caches: bool | None = None
     """The indexes and entries that this process holds in memory, those of facts and lines included."""
+    segments: bool | None = None
+    """Indexes in the cache folder of this host."""
     exports: bool | None = None
     backups: bool | None = None
     other_processes: bool | None = None

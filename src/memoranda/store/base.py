@@ -99,6 +99,18 @@ class ScopeEpoch(msgspec.Struct, frozen=True, kw_only=True):
 WHOLE_TENANT = "*"
 """The scope of a `ScopeEpoch` about changes that name no scope."""
 
+
+class SegmentPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of an index that a host published for others."""
+
+    tenant: str
+    subject: str
+    """The outermost part of the scope that it indexes, with which it is removed."""
+    name: str
+    number: int
+    data: bytes
+
+
 PlainRow = (
     Collection
     | Definition
@@ -113,6 +125,7 @@ PlainRow = (
     | Omission
     | Link
     | ScopeEpoch
+    | SegmentPiece
 )
 """Rows that are only ever found by their key or read in order."""
 
@@ -280,8 +293,9 @@ class Reader(Protocol):
         """Return the row of a key: `get(Collection, tenant, name)`.
 
         The other keys are `Approval, tenant, id`, `StoredRejection, tenant, id`, `Session, scope`,
-        `Replay, scope, key`, `ContentKey, tenant, path`, `ScopeEpoch, tenant, path`, and `Erasure, scope`, which finds
-        the newest erasure of the scope or of one above it.
+        `Replay, scope, key`, `ContentKey, tenant, path`, `ScopeEpoch, tenant, path`,
+        `SegmentPiece, tenant, subject, name, number`, and `Erasure, scope`, which finds the newest erasure of the scope
+        or of one above it.
         """
         ...
 
@@ -344,6 +358,13 @@ class Reader(Protocol):
 
     def live_sequences(self, shelf: Shelf) -> list[int]:
         """Return the sequences of the live entries of a shelf, in ascending order."""
+        ...
+
+    def removed_since(self, shelf: Shelf, mark: int) -> list[int] | None:
+        """Return the sequences of the entries that ended or were removed since a shelf had a mark, in any order.
+
+        None if that is not known: only the last few thousand are listed, and what changes a whole shelf is not.
+        """
         ...
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
@@ -431,7 +452,8 @@ class Transaction(Reader, Protocol):
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
         """Remove a collection, a definition, a grant, a rejection or an omission by tenant and name or id.
 
-        A collection goes with its entries, live and ended, in every scope: return their number.
+        A collection goes with its entries, live and ended, in every scope: return their number. Pieces of segments
+        are removed by tenant and subject, all of the tenant for None.
         """
         ...
 

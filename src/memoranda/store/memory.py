@@ -45,6 +45,7 @@ from memoranda.store.base import (
     Reserved,
     RevisionQuery,
     ScopeEpoch,
+    SegmentPiece,
     Session,
     TenantState,
     Transaction,
@@ -54,6 +55,8 @@ from memoranda.store.base import (
     subjects_by_tenant,
     text_place,
 )
+
+_MOST_REMOVALS = 1_000
 
 T = TypeVar("T")
 R = TypeVar("R", bound=PlainRow)
@@ -79,6 +82,8 @@ class _Tables(msgspec.Struct):
     entries: dict[int, _StoredEntry] = {}
     vectors: dict[tuple[int, str], bytes] = {}
     shelves: dict[Shelf, ShelfState] = {}
+    removals: dict[Shelf, tuple[tuple[int, int, int], ...]] = {}
+    """For the last entries that ended or were removed: the mark for it, the one before, and the sequence."""
     last_number: int = 0
     """Entries and removals share this counter."""
     tenants: dict[str, TenantState] = {}
@@ -226,6 +231,11 @@ class _Rows:
                 self._mark(*shelves)
 
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        if kind is SegmentPiece:
+            tenant, subject = key
+            mine = SegmentPiece, tenant
+            _drop(self._t.plain, lambda place: place[:2] == mine and subject in (None, place[2]))
+            return 0
         self._t.plain.pop((kind, *key), None)
         if kind is not Collection:
             return 0
@@ -315,6 +325,21 @@ class _Rows:
 
     def live_sequences(self, shelf: Shelf) -> list[int]:
         return [kept.entry.sequence for kept in self._matching(EntryQuery(shelf=shelf))]
+
+    def removed_since(self, shelf: Shelf, mark: int) -> list[int] | None:
+        found: list[int] = []
+        shelves = [(place, state) for place, state in self._t.shelves.items() if _holds(shelf, place)]
+        for place, state in shelves:
+            seen = min(mark, state.removed)
+            for at, before, sequence in self._t.removals.get(place, ()):
+                if at > mark:
+                    if before > seen:
+                        return None
+                    seen = at
+                    found.append(sequence)
+            if seen != state.removed:
+                return None
+        return found if shelves else None
 
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         live = self._matching(EntryQuery(shelf=shelf))
@@ -420,6 +445,7 @@ class _Rows:
         }
         self._drop_below(Link, scope)
         self._drop_below(Omission, scope)
+        self.remove(SegmentPiece, scope.tenant, scope.path.partition("/")[0] or None)
         if keep_records:
             return memory
         return {
@@ -480,14 +506,14 @@ class _Rows:
         if kept is not None and kept.entry.scope.tenant == tenant and kept.entry.ended_at is None:
             ended = msgspec.structs.replace(kept.entry, ended_at=at)
             self._t.entries[sequence] = msgspec.structs.replace(kept, entry=ended)
-            self._mark(_place(ended))
+            self._mark_removal(ended)
 
     def remove_entry(self, tenant: str, sequence: int) -> None:
         kept = self._t.entries.get(sequence)
         if kept is not None and kept.entry.scope.tenant == tenant:
             self._forget_texts_of(kept.entry)
             self._drop_entries({sequence})
-            self._mark(_place(kept.entry))
+            self._mark_removal(kept.entry)
 
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         self._t.tenants[tenant] = state
@@ -576,6 +602,13 @@ class _Rows:
         for place in places:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
 
+    def _mark_removal(self, entry: Entry) -> None:
+        place = _place(entry)
+        before = self._t.shelves[place].removed
+        self._mark(place)
+        removal = self._t.shelves[place].removed, before, entry.sequence
+        self._t.removals[place] = (*self._t.removals.get(place, ()), removal)[-_MOST_REMOVALS:]
+
     def _drop_below(
         self, kind: type[Replay | ContentKey | Approval | StoredRejection | Omission | Session | Link], scope: Scope
     ) -> int:
@@ -585,6 +618,7 @@ class _Rows:
 
     def _drop_shelves(self, doomed: Callable[[Shelf], bool]) -> int:
         _drop(self._t.shelves, doomed)
+        _drop(self._t.removals, doomed)
         return self._drop_entries({place for place, kept in self._t.entries.items() if doomed(_place(kept.entry))})
 
     def _drop_entries(self, sequences: set[int]) -> int:
@@ -636,11 +670,14 @@ class _RowsWithin(_Rows):
             if not isinstance(row, _ADDED):
                 raise Widen(type(row).__name__)
         else:
-            self._check(row.scope)
+            self._check(Scope(row.tenant, row.subject) if isinstance(row, SegmentPiece) else row.scope)
         super().put(row)
 
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
-        raise Widen(kind.__name__)
+        if kind is not SegmentPiece or key[1] is None:
+            raise Widen(kind.__name__)
+        self._check(Scope(*key))
+        return super().remove(kind, *key)
 
     def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
         self._check(scope)
@@ -723,6 +760,7 @@ _KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
     ContentKey: attrgetter("tenant", "scope"),
     Link: attrgetter("scope.tenant", "child", "version", "parent", "parent_version"),
     ScopeEpoch: attrgetter("tenant", "scope"),
+    SegmentPiece: attrgetter("tenant", "subject", "name", "number"),
 }
 
 

@@ -18,7 +18,7 @@ from psycopg import sql
 import memoranda
 from memoranda.errors import ApprovalRequired, Unavailable
 from memoranda.model.policy import Policy, Quota
-from memoranda.store.base import Store
+from memoranda.store.base import SegmentPiece, Store
 from memoranda.store.postgres import PostgresStore, connection, store
 from memoranda.store.postgres.dialect import PARTITIONED, SQL
 from memoranda.store.postgres.migration import VERSION
@@ -101,7 +101,8 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.definitions.create(name="Shed", slug="shed", schema={"type": "object"})
         ada.set("weight", 61, idempotency_key="first")
         ada.set("weight", 62)
-        ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes")
+        ada.remember(f"The kiln of {tenant} is cold", collection="notes", key="kiln")
+        ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes", key="kiln")
         ada.set("height.unit", "cm", derived_from=["fact:user:ada#weight"])
         ada.session("s1").set("mood", "calm")
         ada.reject("The kiln is never lit")
@@ -113,9 +114,14 @@ def remember_all_kinds(url: str, tenant: str) -> None:
         memory.acting_as("counted", policy=counted).scope(user="ada").set("height", 170)
         memory.scope(user="gone").set("weight", 80)
         memory.erase(user="gone")
+    with PostgresStore(url) as opened:
+        piece = SegmentPiece(tenant=tenant, subject="user:ada", name="n", number=0, data=b"d")
+        opened.transact(lambda rows: rows.put(piece))
 
 
-NEW_TABLES = {"rejections", "guards", "links", "epochs", "omissions", "positions", "chain"}
+NEW_TABLES = {
+    *("rejections", "guards", "links", "epochs", "omissions", "positions", "chain", "removals", "segments"),
+}
 ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
 """Tables and columns that the first version did not have."""
 
@@ -448,7 +454,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == (27 + 8 * len(PARTITIONED)) * len(MODES)
+    assert len(everything) == (29 + 8 * len(PARTITIONED)) * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -522,7 +528,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
         place = SQL["get_partition"].replace(b"$1", b"%s")
         places = {of: present(owner.execute(place, (of,)).fetchone())[0] for of in ("orchard", "quarry")}
-    assert len(tables) == 19
+    assert len(tables) == 21
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -627,9 +633,10 @@ ALTER TABLE memoranda.approvals
     DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings, DROP COLUMN rules;
 ALTER TABLE memoranda.tenants DROP COLUMN rejected;
 DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs,
-    memoranda.omissions;
+    memoranda.omissions, memoranda.removals, memoranda.segments;
 DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links,
-    memoranda.remove_omissions;
+    memoranda.remove_omissions, memoranda.remove_removals,
+    memoranda.remove_segments;
 UPDATE memoranda.migrated SET version = 3;
 """
 """Makes the third version of the schema of the fifth, with all it holds, where the tables are not partitioned."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -34,6 +34,7 @@ from memoranda.retrieval.filter import (
     comparable,
     identity,
 )
+from memoranda.retrieval.index.segment import Contents, Names, Segment
 
 _SMALLEST = 16
 
@@ -41,12 +42,19 @@ _SMALLEST = 16
 class GrowingArray:
     """An array that grows by half when it is full. `rows` is a view of it, valid until the next change."""
 
-    __slots__ = ("_filled", "_room")
+    __slots__ = ("_filled", "_room", "_sealed")
 
     def __init__(self, dtype: DTypeLike) -> None:
         """Create an empty array."""
         self._room: NDArray[Any] = np.empty(_SMALLEST, dtype)
         self._filled = 0
+        self._sealed: int | None = None
+        """Rows that a segment has mapped; None if the array has memory of its own."""
+
+    def start_from(self, segment: Segment, name: str) -> None:
+        """Continue an array of a segment, in the room behind it."""
+        self._room, self._filled = segment.rows(name)
+        self._sealed = self._filled
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -59,8 +67,8 @@ class GrowingArray:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
-        return self._room.nbytes
+        """Size in bytes, without what a segment has mapped."""
+        return self._room.nbytes if self._sealed is None else self._room[self._sealed : self._filled].nbytes
 
     def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
         """Add rows with these values."""
@@ -68,7 +76,7 @@ class GrowingArray:
         if end > len(self._room):
             room = np.empty(max(end, len(self._room) * 3 // 2), self._room.dtype)
             room[: self._filled] = self.rows
-            self._room = room
+            self._room, self._sealed = room, None
         if len(values) == 1:
             self._room[self._filled] = values[0]
         else:
@@ -77,7 +85,7 @@ class GrowingArray:
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Keep only these rows, renumbered in this order."""
-        self._room = self._room[rows]
+        self._room, self._sealed = self._room[rows], None
         self._filled = len(rows)
         if not self._filled:
             self._room = np.empty(_SMALLEST, self._room.dtype)
@@ -99,6 +107,8 @@ _FEWEST = 8
 _BYTES_OF_A_PLACE = 112
 
 _PLAIN = frozenset({str, int, float, type(None)})
+# Up to here every whole number has a float of its own.
+_EXACT = 2**53
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -143,6 +153,21 @@ class Columns:
                 for key in keys:
                     self._column(key).put(numbers, [row[key] for row in members])
 
+    def save(self, contents: Contents) -> None:
+        """Put all columns into a segment."""
+        columns = enumerate(self._columns.items())
+        contents.values["columns"] = [(key, *one.save(contents, f"column {number}")) for number, (key, one) in columns]
+        contents.values["columns.rows"] = self._rows
+
+    @classmethod
+    def load(cls, segment: Segment) -> Columns:
+        """Return the columns of a segment."""
+        columns = cls()
+        columns._rows = segment.values["columns.rows"]
+        for number, (key, held, end) in enumerate(segment.values["columns"]):
+            columns._columns[key] = _Column.load(segment, f"column {number}", held, end)
+        return columns
+
     def mask(self, filter: Filter | None) -> Mask:
         """Return for each row whether its metadata match a filter; without a filter all do."""
         match filter:
@@ -164,6 +189,11 @@ class Columns:
             case _:
                 column = self._columns.get(filter.key)
                 return np.zeros(self._rows, dtype=np.bool_) if column is None else column.mask(filter, self._rows)
+
+    def values(self) -> Iterator[Any]:
+        """Yield the distinct values of every key."""
+        for column in self._columns.values():
+            yield from column.all()
 
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order, and free unused values."""
@@ -190,11 +220,28 @@ class Columns:
 class _Column:
     """The values of one key. Dense: `_codes` by row. Sparse: `_codes` of the rows in `_numbers`."""
 
-    __slots__ = ("_bytes", "_code_of", "_codes", "_distinct", "_end", "_held", "_numbers", "_orders")
+    __slots__ = (
+        "_bytes",
+        "_code_of",
+        "_codes",
+        "_distinct",
+        "_end",
+        "_held",
+        "_mapped",
+        "_numbers",
+        "_orders",
+        "_sealed",
+    )
 
     def __init__(self) -> None:
         self._distinct: list[Any] = []
+        """The values by code; of a segment's column those that came later, until all of them are needed."""
         self._code_of: dict[Hashable, int] = {}
+        """The codes of the values; of a segment's column those that were looked up, too."""
+        self._sealed: Names | None = None
+        """The first values, in a segment."""
+        self._mapped = False
+        """Whether the codes are those of a segment."""
         self._codes: Codes = np.empty(_FEWEST, dtype=np.int32)
         self._numbers: NDArray[np.int32] | None = np.empty(_FEWEST, dtype=np.int32)
         self._held = 0
@@ -207,14 +254,63 @@ class _Column:
     @property
     def nbytes(self) -> int:
         numbers = 0 if self._numbers is None else self._numbers.nbytes
-        return self._codes.nbytes + numbers + self._bytes + sum(order.nbytes for order in self._orders.values())
+        codes = 0 if self._mapped else self._codes.nbytes + numbers
+        return codes + self._bytes + sum(order.nbytes for order in self._orders.values())
+
+    # segments
+
+    def save(self, contents: Contents, name: str) -> tuple[int, int]:
+        """Put the column into a segment; return the number of rows that have the key, and the end of the last."""
+        if self._numbers is None:
+            contents.arrays[name] = self._codes[: self._end]
+        else:
+            contents.arrays[name] = self._codes[: self._held]
+            contents.arrays[f"{name}.rows"] = self._numbers[: self._held]
+        values = self.all().copy()
+        contents.later.append(lambda contents: contents.add_names(name, [_name_of(one) for one in values]))
+        return self._held, self._end
+
+    @classmethod
+    def load(cls, segment: Segment, name: str, held: int, end: int) -> _Column:
+        """Return a column of a segment; its values are read when they are asked for."""
+        column = cls()
+        column._codes = segment.array(name)
+        column._numbers = segment.array(f"{name}.rows") if f"{name}.rows" in segment else None
+        column._sealed, column._mapped = segment.names(name), True
+        column._held, column._end = held, end
+        return column
+
+    def _count(self) -> int:
+        """Return the number of distinct values."""
+        return len(self._distinct) + (0 if self._sealed is None else len(self._sealed))
+
+    def all(self) -> list[Any]:
+        """Return all distinct values by code, reading those of the segment."""
+        if self._sealed is not None:
+            sealed = [msgspec.json.decode(name) for name in self._sealed]
+            for code, value in enumerate(sealed):
+                self._code_of.setdefault(value if type(value) is str else identity(value), code)
+            self._distinct = sealed + self._distinct
+            self._sealed = None
+            self._bytes += _BYTES_OF_A_PLACE * len(sealed) + sum(map(_size, sealed))
+        return self._distinct
+
+    def _find(self, name: Hashable) -> int | None:
+        """Return the code of a value, None if it was never there."""
+        code = self._code_of.get(name)
+        if code is None and self._sealed is not None:
+            code = self._sealed.find(_name_of(name))
+            if code is not None:
+                self._code_of[name] = code
+                self._bytes += _BYTES_OF_A_PLACE
+        return code
 
     # writing
 
     def put_one(self, number: int, value: Any) -> None:
         """Add the value of a new row."""
         name = value if type(value) is str else identity(value)
-        code = self._code_of.get(name)
+        code = self._find(name)
         if code is None:
             code = self._add(name, value)
         self._make_room(1, number + 1)
@@ -234,9 +330,9 @@ class _Column:
         """Return a column with these rows and codes, and only the values that they use."""
         used, renumbered = np.unique(codes, return_inverse=True)
         column = _Column()
-        names = list(self._code_of)
+        values = self.all()
         for code in map(int, used):
-            column._add(names[code], self._distinct[code])
+            column._add(identity(values[code]), values[code])
         column._put_codes(numbers, renumbered.astype(np.int32))
         return column
 
@@ -253,10 +349,13 @@ class _Column:
 
     def _encode(self, values: list[Any]) -> Codes:
         known = self._code_of
+        if self._sealed is not None:
+            for value in values:
+                self._find(identity(value))
         if _PLAIN.issuperset(map(type, values)):
             names: Sequence[Hashable] = values
             new = [value for value in dict.fromkeys(values) if value not in known]
-            codes = range(len(known), len(known) + len(new))
+            codes = range(self._count(), self._count() + len(new))
             known.update(zip(new, codes, strict=True))
             self._distinct += new
             self._bytes += _BYTES_OF_A_PLACE * len(new) + sum(map(sys.getsizeof, new))
@@ -270,7 +369,7 @@ class _Column:
         return np.fromiter(map(known.__getitem__, names), dtype=np.int32, count=len(values))
 
     def _add(self, name: Hashable, value: Any) -> int:
-        code = self._code_of[name] = len(self._distinct)
+        code = self._code_of[name] = self._count()
         self._distinct.append(value)
         self._bytes += _BYTES_OF_A_PLACE + _size(value)
         return code
@@ -280,10 +379,10 @@ class _Column:
         held, end = self._held + count, max(self._end, end)
         if self._numbers is None and end > held * _SPARSE_BEYOND:
             numbers = np.flatnonzero(self._codes[: self._end] != _MISSING).astype(np.int32)
-            self._numbers, self._codes = numbers, self._codes[numbers]
+            self._numbers, self._codes, self._mapped = numbers, self._codes[numbers], False
         elif self._numbers is not None and held > _FEWEST and end <= held * _DENSE_FROM:
             codes = self.codes(end)
-            self._numbers, self._codes = None, codes
+            self._numbers, self._codes, self._mapped = None, codes, False
         needed = end if self._numbers is None else held
         if needed > len(self._codes):
             room = max(needed, len(self._codes) * 3 // 2)
@@ -292,6 +391,7 @@ class _Column:
             else:
                 self._codes = _larger(self._codes, self._held, room)
                 self._numbers = _larger(self._numbers, self._held, room)
+            self._mapped = False
 
     # reading
 
@@ -311,12 +411,12 @@ class _Column:
         held = self._codes[: self._end if self._numbers is None else self._held]
         match condition:
             case Equals(_, name):
-                code = self._code_of.get(name)
+                code = self._find(name)
                 matching = np.zeros(len(held), dtype=np.bool_) if code is None else held == code
             case Exists():
                 matching = held != _MISSING
             case OneOf(_, names):
-                wanted = [code for code in map(self._code_of.get, names) if code is not None]
+                wanted = [code for code in map(self._find, names) if code is not None]
                 matching = self._table(wanted)[held]
             case Compares():
                 matching = self._table(self._matching_codes(condition))[held]
@@ -329,7 +429,7 @@ class _Column:
 
     def _table(self, wanted: list[int] | NDArray[np.intp]) -> Mask:
         """Return for each code whether it is wanted. The last place is that of `_MISSING`, which is -1."""
-        table = np.zeros(len(self._distinct) + 1, dtype=np.bool_)
+        table = np.zeros(self._count() + 1, dtype=np.bool_)
         table[wanted] = True
         return table
 
@@ -337,6 +437,7 @@ class _Column:
         """Return the codes of the values that are greater or less than a bound."""
         kind = comparable(condition.bound)
         assert kind is not None
+        self.all()
         order = self._orders.get(kind)
         # New values are not sorted in until they are an eighth of all: a write must not cost a sort.
         if (len(self._distinct) - (order.covers if order else 0)) * 8 > max(len(self._distinct), _WORTH_SORTING * 8):
@@ -377,6 +478,35 @@ class _Order:
                 return self._codes[: bisect_left(self._values, condition.bound)]
             case "$lte":
                 return self._codes[: bisect_right(self._values, condition.bound)]
+
+
+def _name_of(value: Any) -> bytes:
+    """Return bytes that are the same for two values, or what `identity` made of them, exactly when they are equal."""
+    return msgspec.json.encode(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value, or what `identity` made of it, as JSON with one way to write each number and object."""
+    if type(value) in (str, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        if abs(value) <= _EXACT:
+            return int(value) if value == int(value) else value
+        try:
+            return float(value) if float(value) == value else value
+        except OverflowError:
+            return value
+    if isinstance(value, dict):
+        held = cast(dict[str, Any], value)
+        return {name: _plain(held[name]) for name in sorted(held)}
+    if isinstance(value, list):
+        return [_plain(one) for one in cast(list[Any], value)]
+    kind, held = cast(tuple[str, Any], value)
+    if kind == "truth":
+        return held
+    if kind == "list":
+        return [_plain(one) for one in held]
+    return {name: _plain(one) for name, one in sorted(held, key=lambda pair: pair[0])}
 
 
 def _larger(array: NDArray[np.int32], filled: int, room: int) -> NDArray[np.int32]:
@@ -483,6 +613,23 @@ class Fields:
             [_NO_TERMS if actor == NO_ACTOR else self._terms[actor] for actor in actors],
             [day.terms for day in days],
         )
+
+    def save(self, contents: Contents) -> None:
+        """Put the fields into a segment."""
+        contents.add_rows("actor", self.actor)
+        contents.add_rows("year", self.year)
+        contents.add_rows("month", self.month)
+        contents.values["actors"] = [sorted(words) for words in self._terms]
+        contents.values["actors.rows"] = self._row_counts.copy()
+
+    def load(self, segment: Segment) -> None:
+        """Continue the fields of a segment."""
+        self._actor.start_from(segment, "actor")
+        self._year.start_from(segment, "year")
+        self._month.start_from(segment, "month")
+        for words in segment.values["actors"]:
+            self._number(frozenset(words))
+        self._row_counts = segment.values["actors.rows"]
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Subtract these rows from their actors' counts."""

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.analysis.analyser import Features
 from memoranda.retrieval.index.columns import GrowingArray
+from memoranda.retrieval.index.segment import Contents, Names, Segment
 
 ThreadKey = tuple[str, str | int | None]
 """A namespace and the thread that an entry names; entries that name none form one chain, None."""
@@ -46,6 +48,8 @@ class Threads:
         self._next = GrowingArray(np.int64)
         self._thread = GrowingArray(np.int64)
         self._number_of: dict[ThreadKey, int] = {}
+        """The number of each thread; of those in a segment, the ones that were looked up."""
+        self._sealed: Names | None = None
         self._last: list[int] = []
         self._group: list[int] = []
         """The group of each thread: the named or the unnamed threads of one namespace."""
@@ -84,6 +88,29 @@ class Threads:
         rows = self._previous.nbytes + self._next.nbytes + self._thread.nbytes
         sums = sum(cohesion.total is not None for cohesion in self._cohesion)
         return rows + len(self._last) * 150 + sums * 8 * self._dimension
+
+    def save(self, contents: Contents) -> None:
+        """Put the threads into a segment."""
+        contents.add_rows("previous", self.previous.copy())
+        contents.add_rows("next", self.next.copy())
+        contents.add_rows("thread", self.thread)
+        contents.arrays["threads.last"] = np.array(self._last, np.int64)
+        contents.arrays["threads.group"] = np.array(self._group, np.int64)
+        keys = self._keys()
+        contents.later.append(lambda contents: contents.add_names("threads", [_name_of(key) for key in keys]))
+        contents.values["groups"] = list(self._groups)
+        contents.values["cohesion"] = [cohesion.save() for cohesion in self._cohesion]
+
+    def load(self, segment: Segment) -> None:
+        """Continue the threads of a segment."""
+        self._previous.start_from(segment, "previous")
+        self._next.start_from(segment, "next")
+        self._thread.start_from(segment, "thread")
+        self._last = segment.array("threads.last").tolist()
+        self._group = segment.array("threads.group").tolist()
+        self._sealed = segment.names("threads")
+        self._groups = {(name, declared): number for number, (name, declared) in enumerate(segment.values["groups"])}
+        self._cohesion = [_Cohesion.load(saved) for saved in segment.values["cohesion"]]
 
     def trust(self) -> NDArray[np.float32]:
         """Return for each thread the trust in its neighbours, from 0 to 1."""
@@ -168,7 +195,8 @@ class Threads:
         self._thread.keep(rows)
         used, threads = np.unique(self.thread, return_inverse=True)
         self._thread.rows[:] = threads
-        keys = list(self._number_of)
+        keys = self._keys()
+        self._sealed = None
         self._number_of = {keys[thread]: number for number, thread in enumerate(used.tolist())}
         self._last = [int(renumbered[self._last[thread]]) for thread in used.tolist()]
         self._group = [self._group[thread] for thread in used.tolist()]
@@ -187,6 +215,8 @@ class Threads:
 
     def _number(self, key: ThreadKey) -> int:
         number = self._number_of.get(key)
+        if number is None and self._sealed is not None and (number := self._sealed.find(_name_of(key))) is not None:
+            self._number_of[key] = number
         if number is None:
             number = self._number_of[key] = len(self._last)
             self._last.append(NO_ROW)
@@ -196,6 +226,12 @@ class Threads:
                 self._cohesion.append(_Cohesion(np.zeros(self._dimension) if named[1] else None))
             self._group.append(group)
         return number
+
+    def _keys(self) -> list[ThreadKey]:
+        """Return the keys of all threads in the order of their numbers."""
+        sealed = [] if self._sealed is None else [_key_of(name) for name in self._sealed]
+        new = [key for key, number in self._number_of.items() if number >= len(sealed)]
+        return sealed + sorted(new, key=self._number_of.__getitem__)
 
 
 class _Cohesion:
@@ -209,6 +245,16 @@ class _Cohesion:
         """The sum of all vectors. None for a single thread of one row, such as a fact: there are thousands of them."""
         self.links = 0
         self.alike = 0.0
+
+    def save(self) -> tuple[int, int, float, bytes | None]:
+        return self.count, self.links, self.alike, None if self.total is None else self.total.tobytes()
+
+    @classmethod
+    def load(cls, saved: tuple[int, int, float, bytes | None]) -> _Cohesion:
+        count, links, alike, total = saved
+        cohesion = cls(None if total is None else np.frombuffer(total).copy())
+        cohesion.count, cohesion.links, cohesion.alike = count, links, alike
+        return cohesion
 
     def add(self, count: int, total: NDArray[Any], before: NDArray[np.float32] | None) -> None:
         """Add rows by the sum of their vectors; `before` is the vector of the row before the first, if there is one."""
@@ -244,6 +290,15 @@ class _Cohesion:
         # Squared, so that hundreds of links leave nothing of the initial trust.
         believed, seen = _LINKS_BEFORE_TRUST**2, self.links**2
         return (believed * at_first + seen * cohesive) / (believed + seen)
+
+
+def _name_of(key: ThreadKey) -> bytes:
+    return msgspec.json.encode(key)
+
+
+def _key_of(name: bytes) -> ThreadKey:
+    namespace, thread = msgspec.json.decode(name)
+    return namespace, thread
 
 
 def _total(matrix: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -305,6 +360,21 @@ class Context(NamedTuple):
     def nbytes(self) -> int:
         """Size in bytes."""
         return sum(array.nbytes for array in self if array is not None)
+
+    def save(self, contents: Contents) -> None:
+        """Put the context into a segment."""
+        for name, array in self._asdict().items():
+            if array is not None:
+                contents.arrays[f"context.{name}"] = array
+
+    @classmethod
+    def load(cls, segment: Segment) -> Context | None:
+        """Return the context in a segment, None if nothing had needed one."""
+        if "context.beside" not in segment:
+            return None
+        names = [(name, f"context.{name}") for name in cls._fields]
+        fields: Any = {name: segment.array(array) if array in segment else None for name, array in names}
+        return cls(**fields)
 
 
 def make_context(

@@ -11,13 +11,14 @@ import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence, Set
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.analysis.analyser import Analysis
+from memoranda.retrieval.index.segment import Contents, Names, Segment
 
 _COUNT_BITS = 8
 _ROW_SHIFT = _COUNT_BITS + 1
@@ -48,12 +49,57 @@ class _Numbers(dict[T, int]):
         return np.fromiter(map(self.__getitem__, things), np.uint64, len(things))
 
 
+class _Words(_Numbers[str]):
+    """The number of each word; those of a segment are looked up there when they are first needed."""
+
+    def __init__(self, sealed: Names | None = None) -> None:
+        super().__init__()
+        self._sealed = sealed
+        self.count = 0 if sealed is None else len(sealed)
+        """The number of all words."""
+        self.new: list[str] = []
+        """Those that are not in the segment, in the order of their numbers."""
+
+    def __missing__(self, thing: str) -> int:
+        number = None if self._sealed is None else self._sealed.find(thing.encode())
+        if number is None:
+            number = self.count
+            self.count += 1
+            self.new.append(thing)
+        self[thing] = number
+        return number
+
+    def find(self, word: str) -> int | None:
+        """Return the number of a word, None if there is no such word."""
+        number = self.get(word)
+        if number is None and self._sealed is not None:
+            number = self._sealed.find(word.encode())
+            if number is not None:
+                self[word] = number
+        return number
+
+    def known(self, words: Set[str]) -> Set[str]:
+        """Return those of these words that there are."""
+        if self._sealed is None:
+            return self.keys() & words
+        asked = list(words)
+        sealed = self._sealed.find_all(word.encode() for word in asked)
+        return {word for word, number in zip(asked, sealed, strict=True) if number is not None or word in self}
+
+    def all(self) -> list[str]:
+        """Return all words in the order of their numbers."""
+        sealed = [] if self._sealed is None else [word.decode() for word in self._sealed]
+        return sealed + self.new
+
+
 class Postings:
     """The postings of every word. Rows are numbered by the owner, who adds them in ascending order."""
 
     def __init__(self) -> None:
         """Create an index without words."""
-        self._number_of = _Numbers[str]()
+        self._number_of = _Words()
+        self._mapped = False
+        """Whether the sorted postings are those of a segment."""
         self._sorted: _Packed = np.empty(0, np.uint64)
         """The postings of all words, word by word."""
         self._starts: NDArray[np.intp] = np.zeros(1, np.intp)
@@ -68,7 +114,7 @@ class Postings:
     def nbytes(self) -> int:
         """Approximate size in bytes."""
         later = sum(map(len, self._later.values())) * 8 + len(self._later) * _BYTES_OF_AN_ARRAY
-        arrays = (self._sorted, self._starts, *self._unsorted)
+        arrays = self._unsorted if self._mapped else (self._sorted, self._starts, *self._unsorted)
         words = len(self._number_of) * _BYTES_OF_A_WORD + sys.getsizeof(self._number_of)
         return later + sum(each.nbytes for each in arrays) + words
 
@@ -79,7 +125,29 @@ class Postings:
 
     def vocabulary(self, words: Set[str]) -> Set[str]:
         """Return those of these words that any row ever contained."""
-        return self._number_of.keys() & words
+        return self._number_of.known(words)
+
+    def save(self, contents: Contents) -> None:
+        """Put the postings into a segment."""
+        self._sort()
+        words = self._number_of.all()
+        contents.values["letters"] = "".join(sorted(self._letters))
+        if self._later:
+            keys = self._all()
+            contents.later.append(lambda contents: _put_sorted(contents, np.sort(keys), len(words)))
+        else:
+            # A word may have got its number and no posting yet.
+            rest = np.full(len(words) + 1 - len(self._starts), self._starts[-1])
+            contents.arrays["postings"] = self._sorted
+            contents.arrays["postings.starts"] = np.concatenate((self._starts, rest)) if len(rest) else self._starts
+        contents.later.append(lambda contents: contents.add_names("words", [word.encode() for word in words]))
+
+    def load(self, segment: Segment) -> None:
+        """Continue the postings of a segment."""
+        self._number_of = _Words(segment.names("words"))
+        self._sorted, self._starts = segment.array("postings"), segment.array("postings.starts")
+        self._mapped = True
+        self._letters = set(segment.values["letters"])
 
     def add(self, first: int, texts: Sequence[Analysis], *fields: Sequence[frozenset[str]]) -> None:
         """Add rows from `first` on, with the words of their texts and of their metadata fields."""
@@ -93,7 +161,7 @@ class Postings:
     def find(self, words: Iterable[str]) -> _Packed:
         """Return the postings of a term in ascending order; several words are merged as synonyms."""
         self._sort()
-        numbers = [number for number in map(self._number_of.get, words) if number is not None]
+        numbers = [number for number in map(self._number_of.find, words) if number is not None]
         if len(numbers) == 1:
             return self._of(numbers[0])
         if not numbers:
@@ -107,9 +175,11 @@ class Postings:
         moved = renumbered[((keys & np.uint64(_POSTING)) >> np.uint64(_ROW_SHIFT)).astype(np.int64)]
         held = moved >= 0
         keys, rows = keys[held], moved[held].astype(np.uint64)
-        names = list(self._number_of)
+        names = self._number_of.all()
         used, numbers = np.unique(keys >> np.uint64(_POSTING_BITS), return_inverse=True)
-        self._number_of = _Numbers[str]((names[number], place) for place, number in enumerate(map(int, used)))
+        self._number_of = _Words()
+        for number in map(int, used):
+            self._number_of[names[number]]  # gives it the next number
         self._letters = set("".join(self._number_of))
         keys = _keys(numbers.astype(np.uint64), rows) | (keys & np.uint64((1 << _ROW_SHIFT) - 1))
         self._replace(np.sort(keys))
@@ -122,7 +192,7 @@ class Postings:
         return postings if later is None else np.concatenate((postings, np.array(later, np.uint64)))
 
     def _add_row(self, row: int, text: Analysis, fields: frozenset[str]) -> None:
-        known = len(self._number_of)
+        known = len(self._number_of.new)
         place = row << _ROW_SHIFT
         words = text.terms.split(" ") if text.terms else []
         for word, count in zip(words, text.counts, strict=True):
@@ -133,10 +203,10 @@ class Postings:
 
     def _add_letters(self, known: int) -> None:
         """Add the letters of all words after the first `known`."""
-        self._letters.update(*islice(reversed(self._number_of), len(self._number_of) - known))
+        self._letters.update(*self._number_of.new[known:])
 
     def _add_rows(self, first: int, texts: Sequence[Analysis], fields: Iterable[Sequence[frozenset[str]]]) -> None:
-        known = len(self._number_of)
+        known = len(self._number_of.new)
         rows = np.arange(first, first + len(texts), dtype=np.uint64)
         # One list of words for all rows: a list for each row would cost more than everything else here.
         words = " ".join([text.terms for text in texts if text.terms])
@@ -183,10 +253,10 @@ class Postings:
 
     def _replace(self, keys: _Packed) -> None:
         """Replace all postings by these, which are sorted and owned by this index."""
-        words = np.arange(len(self._number_of) + 1, dtype=np.uint64) << np.uint64(_POSTING_BITS)
+        words = np.arange(self._number_of.count + 1, dtype=np.uint64) << np.uint64(_POSTING_BITS)
         self._starts = np.searchsorted(keys, words)
         keys &= np.uint64(_POSTING)
-        self._sorted = keys
+        self._sorted, self._mapped = keys, False
         self._later.clear()
 
     def _spread(self, keys: _Packed) -> None:
@@ -197,6 +267,14 @@ class Postings:
         raw = memoryview((keys & np.uint64(_POSTING)).tobytes())
         for number, start, end in zip(map(int, numbers[starts]), map(int, starts), ends, strict=True):
             self._later[number].frombytes(raw[start * 8 : end * 8])
+
+
+def _put_sorted(contents: Contents, keys: _Packed, words: int) -> None:
+    """Put sorted postings into a segment, with the number of the word in the high bits."""
+    bounds = np.arange(words + 1, dtype=np.uint64) << np.uint64(_POSTING_BITS)
+    contents.arrays["postings.starts"] = np.searchsorted(keys, bounds)
+    keys &= np.uint64(_POSTING)
+    contents.arrays["postings"] = keys
 
 
 def _nothing() -> array[int]:

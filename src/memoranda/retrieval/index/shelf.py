@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from itertools import islice
 from operator import length_hint
 
@@ -26,6 +27,7 @@ from memoranda.retrieval.filter import Filter
 from memoranda.retrieval.index.columns import Columns, Fields, GrowingArray
 from memoranda.retrieval.index.neighbours import Context, Threads, make_context
 from memoranda.retrieval.index.postings import Postings, TermPostings, unpack_postings
+from memoranda.retrieval.index.segment import Contents, Segment
 from memoranda.retrieval.index.vectors import PrunedTable
 
 Rows = NDArray[np.intp]
@@ -48,6 +50,8 @@ _SAYS_THE_SAME, _IS_EXACT = 1, 2
 # How many other words there are for each number, if texts that differ in their numbers alone say the same.
 _WORDS_PER_NUMBER = 6
 _DIGIT = re.compile(r"\d")
+# Hashes of words are cached, and so short that sums of a hundred fit into 63 bits: Python adds longer ones slowly.
+_MOST_HASHES, _SHORTER, _LARGEST = 65_536, 8, 2**62 - 1
 
 
 class ShelfIndex:
@@ -75,8 +79,8 @@ class ShelfIndex:
         self._seen_origins: set[int] = set()
         self._likeness = GrowingArray(np.int64)
         self._wording = GrowingArray(np.int64)
-        self._rows_alike: dict[int, int] = {}
-        """How many rows have the same words, by their likeness and, with the numbers among them, by their wording."""
+        self._rows_alike = _Counts()
+        """The counts of rows by their likeness and, with the numbers among them, by their wording."""
         self._copies = GrowingArray(np.bool_)
         """Whether an earlier row has the same words."""
         self._columns = Columns()
@@ -95,6 +99,67 @@ class ShelfIndex:
         self._found: dict[tuple[str, ...], TermPostings] = {}
         self._cached = 0
         self._corrections: dict[str, str | None] = {}
+        self._context_is_mapped = False
+        self.mapped_bytes = 0
+        """Bytes of the segment that the index began with: shared by processes, and not counted in `nbytes`."""
+
+    def save(self) -> Contents:
+        """Return what a segment of this index is made of, to be written without its lock."""
+        with self.lock:
+            contents = Contents()
+            self.postings.save(contents)
+            self.threads.save(contents)
+            self.fields.save(contents)
+            self.vectors.save(contents)
+            changing = (self._present, self._length, self._distinct, self._copies)
+            for name, column in self._named().items():
+                contents.add_rows(name, column.rows.copy() if column in changing else column.rows)
+            if self._unread and not len(self._columns):
+                unread = self._unread.copy()
+                contents.later.append(lambda contents: _columns_of(unread).save(contents))
+            else:
+                self.columns.save(contents)
+            if self._context is not None:
+                self._context.save(contents)
+            self._rows_alike.save(contents, self._likeness.rows, self._wording.rows, contents.arrays["present"])
+            contents.values |= {
+                "sources": list(self._sources),
+                "origins": list(self._origins),
+                "seen origins": sorted(self._seen_origins),
+                "languages": list(self._languages),
+                "language counts": self._language_counts.copy(),
+                "count": self._count,
+                "newest": self._newest,
+                "next expiry": self._next_expiry,
+                "expired at": self._expired_at,
+                "lapsed": sorted(self._lapsed),
+            }
+            return contents
+
+    @classmethod
+    def load(cls, segment: Segment, dimension: int) -> ShelfIndex:
+        """Return the index that a segment was made of."""
+        index, values = cls(dimension), segment.values
+        index.postings.load(segment)
+        index.threads.load(segment)
+        index.fields.load(segment)
+        index.vectors.load(segment)
+        for name, column in index._named().items():
+            column.start_from(segment, name)
+        index._columns = Columns.load(segment)
+        index._context = Context.load(segment)
+        index._context_is_mapped = index._context is not None
+        index._rows_alike.load(segment)
+        index._sources = {source: number for number, source in enumerate(values["sources"])}
+        index._origins = {tuple(origin): number for number, origin in enumerate(values["origins"])}
+        index._seen_origins = set(values["seen origins"])
+        index._languages = {language: number for number, language in enumerate(values["languages"])}
+        index._language_counts = values["language counts"]
+        index._count, index._newest = values["count"], values["newest"]
+        index._next_expiry, index._expired_at = values["next expiry"], values["expired at"]
+        index._lapsed = set(values["lapsed"])
+        index.mapped_bytes = segment.nbytes
+        return index
 
     def __len__(self) -> int:
         """Return the number of entries, without removed and expired ones."""
@@ -120,9 +185,9 @@ class ShelfIndex:
     def nbytes(self) -> int:
         """Approximate size in bytes."""
         with self.lock:
-            parts = (self.postings, self.threads, self.fields, self._columns, self.vectors, *self._by_row())
-            context = 0 if self._context is None else self._context.nbytes
-            likeness = len(self._rows_alike) * _BYTES_OF_A_LIKENESS
+            parts = (self.postings, self.threads, self.fields, self._columns, self.vectors, *self._named().values())
+            context = 0 if self._context is None or self._context_is_mapped else self._context.nbytes
+            likeness = self._rows_alike.nbytes
             return sum(part.nbytes for part in parts) + context + likeness + self._unread_bytes + self._cached * 8
 
     def sequences(self) -> NDArray[np.int64]:
@@ -239,7 +304,7 @@ class ShelfIndex:
     def restatements(self, row: int) -> int:
         """Return how many other rows of the same origin have the same words; 0 for what has no origin."""
         words, origin = int(self.likeness[row]), int(self.origin[row])
-        if not origin or not words & _SAYS_THE_SAME or self._rows_alike.get(words, 0) < 2:
+        if not origin or not words & _SAYS_THE_SAME or self._rows_alike.count(words) < 2:
             return 0
         alike = (self.likeness == words) & (self.origin == origin) & self._present.rows
         return int(np.count_nonzero(alike)) - 1
@@ -264,7 +329,7 @@ class ShelfIndex:
             return {
                 int(held[place])
                 for place, wording in zip(places.tolist(), wordings, strict=True)
-                if counted.get(wording, 0) > 1
+                if counted.count(wording) > 1
             }
 
     def alike(
@@ -296,6 +361,15 @@ class ShelfIndex:
         """
         return self._likeness.rows
 
+    def with_words(self, words: list[str]) -> list[int]:
+        """Return the sequence numbers of the rows that have all these words, those of removed rows included."""
+        with self.lock:
+            found: Rows | None = None
+            for word in words:
+                rows = unpack_postings(self.postings.find((word,)))[0]
+                found = rows if found is None else np.intersect1d(found, rows)
+            return [] if found is None else self._sequence.rows[found].tolist()
+
     def frequency(self, found: TermPostings) -> int:
         """Return how many entries contain a term, texts with the same words counted once."""
         if found.frequency is None:
@@ -308,6 +382,7 @@ class ShelfIndex:
     def context(self) -> Context:
         """What rows lend each other, as of the last change."""
         if self._context is None:
+            self._context_is_mapped = False
             self._context = make_context(
                 self.threads,
                 features=self.features,
@@ -345,23 +420,24 @@ class ShelfIndex:
             self._corrections[stem] = found
         return self._corrections[stem]
 
-    def _by_row(self) -> tuple[GrowingArray, ...]:
-        return (
-            self._sequence,
-            self._expires,
-            self._present,
-            self._length,
-            self._distinct,
-            self._features,
-            self._names,
-            self._language_of,
-            self._source,
-            self._origin,
-            self._trust,
-            self._likeness,
-            self._wording,
-            self._copies,
-        )
+    def _named(self) -> dict[str, GrowingArray]:
+        """Return the arrays with a row for each of the index, by their names in a segment."""
+        return {
+            "sequence": self._sequence,
+            "expires": self._expires,
+            "present": self._present,
+            "length": self._length,
+            "distinct": self._distinct,
+            "features": self._features,
+            "names": self._names,
+            "language": self._language_of,
+            "source": self._source,
+            "origin": self._origin,
+            "trust": self._trust,
+            "likeness": self._likeness,
+            "wording": self._wording,
+            "copies": self._copies,
+        }
 
     def _add(self, new: list[Indexed]) -> None:
         first = self.rows
@@ -431,13 +507,7 @@ class ShelfIndex:
         likeness, wordings = zip(*map(_likeness, texts), strict=True)
         self._likeness.extend(likeness)
         self._wording.extend(wordings)
-        copies: list[bool] = []
-        alike = self._rows_alike
-        for words, wording in zip(likeness, wordings, strict=True):
-            copies.append(words in alike)
-            for number in {words, wording}:
-                if number:
-                    alike[number] = alike.get(number, 0) + 1
+        copies = self._rows_alike.add_rows(likeness, wordings)
         self._copies.extend(copies)
 
     def _drop_likeness(self, rows: Rows) -> None:
@@ -446,10 +516,9 @@ class ShelfIndex:
         for numbers in zip(likeness[rows].tolist(), self._wording.rows[rows].tolist(), strict=True):
             for number in set(numbers):
                 if number:
-                    self._rows_alike[number] -= 1
-                    if not self._rows_alike[number]:
-                        del self._rows_alike[number]
-        for words in set[int](likeness[rows[~copies[rows]]].tolist()) & self._rows_alike.keys():
+                    self._rows_alike.add(number, -1)
+        of_originals = set[int](likeness[rows[~copies[rows]]].tolist())
+        for words in [words for words in of_originals if self._rows_alike.count(words)]:
             copies[np.argmax((likeness == words) & self._present.rows)] = False
 
     def _drop(self, rows: Rows) -> None:
@@ -475,6 +544,12 @@ class ShelfIndex:
         self._corrections.clear()
         self._cached = 0
 
+    def compact(self) -> None:
+        """Drop removed rows with all that only they said."""
+        with self.lock:
+            self._clear_cache()
+            self._compact()
+
     def _compact(self) -> None:
         """Drop removed rows and renumber the others."""
         rows = np.flatnonzero(self._present.rows)
@@ -485,8 +560,86 @@ class ShelfIndex:
         self.fields.keep(rows)
         self.columns.keep(rows)
         self.vectors.keep(rows)
-        for column in self._by_row():
+        for column in self._named().values():
             column.keep(rows)
+        # Sources and origins keep their numbers; those that nothing has any longer lose their names.
+        sources, origins = set(self._source.rows.tolist()), set(self._origin.rows.tolist())
+        self._sources = {
+            name if not number or number in sources else f"\0{number}": number for name, number in self._sources.items()
+        }
+        self._origins = {
+            name if not number or number in origins else ("\0", str(number)): number
+            for name, number in self._origins.items()
+        }
+
+
+class _Counts:
+    """How many rows have the same words, by a hash of the words."""
+
+    __slots__ = ("_changed", "_counts", "_numbers")
+
+    def __init__(self) -> None:
+        self._changed: dict[int, int] = {}
+        """The counts that are known; what a segment does not have is here."""
+        self._numbers: NDArray[np.int64] = np.empty(0, np.int64)
+        self._counts: NDArray[np.int32] = np.empty(0, np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._changed) * _BYTES_OF_A_LIKENESS
+
+    def count(self, number: int) -> int:
+        count = self._changed.get(number)
+        if count is None:
+            count = self._sealed_count(number) if len(self._numbers) else 0
+        return count
+
+    def add_rows(self, likeness: Sequence[int], wordings: Sequence[int]) -> list[bool]:
+        """Count new rows; return of each whether an earlier one has the same likeness."""
+        copies: list[bool] = []
+        known, is_sealed = self._changed, len(self._numbers) > 0
+        for words, wording in zip(likeness, wordings, strict=True):
+            if is_sealed:
+                known.setdefault(words, self._sealed_count(words))
+                known.setdefault(wording, self._sealed_count(wording))
+            copies.append(known.get(words, 0) > 0)
+            for number in {words, wording}:
+                if number:
+                    known[number] = known.get(number, 0) + 1
+        return copies
+
+    def add(self, number: int, rows: int) -> None:
+        count = self.count(number) + rows
+        if count or len(self._numbers):
+            self._changed[number] = count
+        else:
+            del self._changed[number]
+
+    def _sealed_count(self, number: int) -> int:
+        place = int(self._numbers.searchsorted(number))
+        return int(self._counts[place]) if place < len(self._numbers) and self._numbers[place] == number else 0
+
+    def save(
+        self, contents: Contents, likeness: NDArray[np.int64], wording: NDArray[np.int64], present: NDArray[np.bool_]
+    ) -> None:
+        """Count again from the rows when the segment is written."""
+
+        def work(contents: Contents) -> None:
+            some, others = likeness[present], wording[present]
+            every = np.concatenate((some, others[others != some]))
+            numbers, counts = np.unique(every[every != 0], return_counts=True)
+            contents.arrays["alike"], contents.arrays["alike.rows"] = numbers, counts.astype(np.int32)
+
+        contents.later.append(work)
+
+    def load(self, segment: Segment) -> None:
+        self._numbers, self._counts = segment.array("alike"), segment.array("alike.rows")
+
+
+def _columns_of(metadata: list[bytes]) -> Columns:
+    columns = Columns()
+    columns.append(metadata)
+    return columns
 
 
 def _likeness(text: Analysis) -> tuple[int, int]:
@@ -495,7 +648,7 @@ def _likeness(text: Analysis) -> tuple[int, int]:
     These are the same if there are no numbers, so that most texts are counted once.
     """
     words = text.terms.split(" ")
-    wording = hash(frozenset(words)) & ~(_SAYS_THE_SAME | _IS_EXACT) | _IS_EXACT
+    wording = _hash_of(words) & ~(_SAYS_THE_SAME | _IS_EXACT) | _IS_EXACT
     if not _DIGIT.search(text.terms):
         if len(words) < _SHORTEST_COPY:
             return 0, wording
@@ -504,8 +657,26 @@ def _likeness(text: Analysis) -> tuple[int, int]:
     words = [word for word in words if not _DIGIT.search(word)]
     if len(words) < _SHORTEST_COPY:
         return 0, wording
-    likeness = hash(frozenset(words)) & ~(_SAYS_THE_SAME | _IS_EXACT) | _IS_EXACT
+    likeness = _hash_of(words) & ~(_SAYS_THE_SAME | _IS_EXACT) | _IS_EXACT
     return likeness | (numbers * _WORDS_PER_NUMBER <= len(words)), wording
+
+
+class _WordHashes(dict[str, int]):
+    """A hash of each word that is the same in every process; Python's own is not."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MOST_HASHES:
+            self.clear()
+        found = self[word] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest()) >> _SHORTER
+        return found
+
+
+_hash_of_word = _WordHashes().__getitem__
+
+
+def _hash_of(words: list[str]) -> int:
+    """Return a hash of distinct words, whatever their order."""
+    return sum(map(_hash_of_word, words)) & _LARGEST
 
 
 def _words_of(new: list[Indexed]) -> list[Analysis]:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.errors import EmbedderMismatch
+from memoranda.retrieval.index.segment import Contents, Segment
 
 Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
@@ -83,6 +84,17 @@ class VectorTable:
         self.dimension = dimension
         self._matrix: Matrix = np.empty((0, dimension), dtype=np.float32)
         self._rows = 0
+        self._sealed: int | None = None
+        """Rows that a segment has mapped; None if the table has memory of its own."""
+
+    def save(self, contents: Contents, name: str = "vectors") -> None:
+        """Put the vectors into a segment."""
+        contents.add_rows(name, self.matrix)
+
+    def load(self, segment: Segment, name: str = "vectors") -> None:
+        """Continue the vectors of a segment, in the room behind them."""
+        self._matrix, self._rows = segment.rows(name)
+        self._sealed = self._rows
 
     def __len__(self) -> int:
         """Return the number of rows, including removed ones that the owner has not dropped yet."""
@@ -90,8 +102,8 @@ class VectorTable:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes, including reserved rows."""
-        return self._matrix.nbytes
+        """Size in bytes, including reserved rows, without what a segment has mapped."""
+        return self._matrix.nbytes if self._sealed is None else self._matrix[self._sealed : self._rows].nbytes
 
     @property
     def matrix(self) -> Matrix:
@@ -120,7 +132,7 @@ class VectorTable:
         if rows > len(self._matrix):
             grown = np.empty((max(rows, len(self._matrix) * 3 // 2, _FEWEST), self.dimension), dtype=np.float32)
             grown[: self._rows] = self.matrix
-            self._matrix = grown
+            self._matrix, self._sealed = grown, None
 
     def product(self, query: Vector) -> Cosines:
         """Return the cosine of every row with a query of unit length, in single precision.
@@ -146,7 +158,7 @@ class VectorTable:
 
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order."""
-        self._matrix = self.matrix[rows]
+        self._matrix, self._sealed = self.matrix[rows], None
         self._rows = len(rows)
 
     def _refuse(self, actual: int) -> NoReturn:
@@ -251,6 +263,22 @@ class PrunedTable(VectorTable):
         # Searches may run concurrently, and the first of them computes the heads.
         self._following = threading.Lock()
 
+    def save(self, contents: Contents, name: str = "vectors") -> None:
+        """Put the vectors into a segment, and their heads, which searches will need."""
+        super().save(contents, name)
+        if len(self) >= self._prune_from:
+            self._current_heads()
+        with self._following:
+            contents.values["heads.fitted"] = self._fitted if self._heads else 0
+            if self._heads:
+                self._heads.save(contents)
+
+    def load(self, segment: Segment, name: str = "vectors") -> None:
+        """Continue the vectors of a segment, and their heads."""
+        super().load(segment, name)
+        self._fitted = segment.values["heads.fitted"]
+        self._heads = _Heads.load(segment) if self._fitted else None
+
     @property
     def nbytes(self) -> int:
         """Size in bytes, including heads and reserved rows."""
@@ -329,6 +357,20 @@ class _Heads:
         if length > _LONGEST * matrix.shape[1]:
             return None
         return cls(np.ascontiguousarray(directions[:, ::-1][:, :length], dtype=np.float32))
+
+    def save(self, contents: Contents) -> None:
+        """Put the heads into a segment."""
+        contents.arrays["heads.directions"] = self._directions
+        self._heads.save(contents, "heads")
+        self._tails.save(contents, "tails")
+
+    @classmethod
+    def load(cls, segment: Segment) -> _Heads:
+        """Return the heads of a segment."""
+        heads = cls(segment.array("heads.directions"))
+        heads._heads.load(segment, "heads")
+        heads._tails.load(segment, "tails")
+        return heads
 
     def extend(self, matrix: Matrix) -> None:
         """Add the heads of the rows that have none."""

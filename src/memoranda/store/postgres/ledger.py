@@ -66,18 +66,19 @@ _PLACES: Mapping[str, int | tuple[int, int] | None] = {
         "put_approval get_content_key add_content_key list_links_to list_links get_usage add_usage remove_usage "
         "count_live list_live list_told_origins list_active list_entries_of_key list_chain list_hashes "
         "list_entries_alike list_digests list_keys list_ended page_indexed fill_shelf mark_shelf add_entry end_entry "
-        "remove_entry remove_entry_vectors forget_entry_texts add_vector list_entries get_entry",
+        "remove_entry remove_entry_vectors forget_entry_texts add_vector list_entries get_entry add_removal "
+        "trim_removals list_removals",
     ),
     # The scope is the second value, or the third.
     **_places(
         1,
         "get_shelf list_namespaces get_shelf_state get_namespaces_state add_shelf get_fact get_bare_fact list_facts "
         "list_facts_as_of list_revisions list_newest_revisions get_revision get_revision_at put_link list_omissions "
-        "put_session get_replay put_replay put_fact remove_fact add_revision",
+        "put_session get_replay put_replay put_fact remove_fact add_revision list_marks get_segment put_segment",
     ),
     **_places(2, "put_omission"),
     # A range of scopes.
-    **_places((1, 2), "list_shelf_states list_live_below"),
+    **_places((1, 2), "list_shelf_states list_live_below remove_segments"),
     **_places((2, 3), "list_facts_named"),
     **_places((3, 4), "page_facts_below"),
     **_places((4, 5), "page_revisions_below"),

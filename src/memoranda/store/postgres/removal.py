@@ -16,7 +16,7 @@ from memoranda.store.postgres.dialect import PARTITIONED, SQL, fill
 
 CONTENT = (
     "facts", "revisions", "entries", "vectors", "replays", "event_texts", "content_keys", "links",
-    "approvals", "sessions", "rejections", "omissions", "shelves", "collections",
+    "approvals", "sessions", "rejections", "omissions", "shelves", "collections", "removals", "segments",
 )  # fmt: skip
 """The tables that rows are removed from, or written in place of others. Nothing of the rest can be removed."""
 

@@ -285,6 +285,31 @@ CREATE UNIQUE INDEX shelves_by_scope ON memoranda.shelves (tenant COLLATE "POSIX
 -- The condition is always true; statements that know a collection and no scope repeat it.
 CREATE INDEX shelves_by_collection ON memoranda.shelves (tenant COLLATE "POSIX", collection) WHERE number > 0;
 
+-- The entries that ended or were removed, by the marks that their shelf got for it; `before` is its mark until then, so
+-- that a gap is seen. Only the last ones are kept.
+CREATE TABLE memoranda.removals (
+    tenant TEXT COLLATE "C" NOT NULL,
+    shelf BIGINT NOT NULL,
+    mark BIGINT NOT NULL,
+    before BIGINT NOT NULL,
+    sequence BIGINT NOT NULL,
+    PRIMARY KEY (tenant, shelf, mark)
+);
+
+-- Indexes of large shelves that a host made and published for others, in pieces. `subject` is the outermost part of the
+-- scope.
+CREATE TABLE memoranda.segments (
+    tenant TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    piece BIGINT NOT NULL,
+    bytes BYTEA NOT NULL,
+    PRIMARY KEY (tenant, subject, name, piece)
+);
+
+-- Mostly numbers that look random: trying to compress them is time lost.
+ALTER TABLE memoranda.segments ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
 -- Gives entries their sequences and removals their marks: no number twice, not even when all entries are gone.
 CREATE SEQUENCE memoranda.numbers;
 

@@ -37,6 +37,10 @@ T = TypeVar("T")
 SLOTS = 256
 """Embedders whose vectors one collection can have at a time; SQLite's statements multiply sequences by it."""
 
+MOST_REMOVALS = 10_000
+"""Removals that are listed for a shelf, at least; an index that missed more compares all entries."""
+_TRIM_AFTER = 1_000
+
 LONG_PAGE = 1024
 """Rows of one page of what an index needs; each has about a kilobyte."""
 
@@ -162,6 +166,22 @@ class EntryRows(Rows):
         """Return the sequences of the live entries of a shelf."""
         return sorted(sequence for (sequence,) in self._on_shelf("list_live", shelf, 0))
 
+    def removed_since(self, shelf: Shelf, mark: int) -> list[int] | None:
+        """Return the sequences of the entries that ended or were removed since a shelf had a mark, if that is known."""
+        tenant, found = shelf.scope.tenant, list[int]()
+        marks = self._all("list_marks", tenant, shelf.scope.path, shelf.collection)
+        marks = [(number, last) for number, namespace, last in marks if shelf.namespace in (None, namespace)]
+        for number, last in marks:
+            seen = min(mark, last)
+            for at, before, sequence in self._all("list_removals", tenant, number, mark):
+                if before > seen:
+                    return None  # something in between was not listed, or is not any longer
+                seen = at
+                found.append(sequence)
+            if seen != last:
+                return None
+        return found if marks else None
+
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         """Return those of these keys and digests that live entries have."""
         found = self._on_shelf("list_keys", shelf, self._array(keys)) if keys else []
@@ -212,6 +232,7 @@ class EntryRows(Rows):
         self._run("remove_collection_texts", *key)
         self._run("remove_collection_vectors", *key)
         entries = self._count("remove_collection_entries", *key)
+        self._run("remove_collection_removals", *key)
         self._run("remove_collection_shelves", *key)
         self._run("remove_collection_spaces", *key)
         return entries
@@ -266,7 +287,7 @@ class EntryRows(Rows):
         """End an entry."""
         number = self._value("end_entry", tenant, sequence, to_micros(at))
         if number is not None:
-            self._run("mark_shelf", tenant, number, self._take_number(), 1)
+            self._mark_removal(tenant, number, sequence, ended=1)
 
     def remove_entry(self, tenant: str, sequence: int) -> None:
         """Remove an entry with its vectors and its ledger text."""
@@ -275,7 +296,7 @@ class EntryRows(Rows):
             number, live = row
             self._run("remove_entry_vectors", tenant, sequence)
             self._run("forget_entry_texts", tenant, sequence, number)
-            self._run("mark_shelf", tenant, number, self._take_number(), int(live))
+            self._mark_removal(tenant, number, sequence, ended=int(live))
 
     def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
         """Remove everything at and below a scope, with its entries."""
@@ -284,8 +305,17 @@ class EntryRows(Rows):
         for each in scopes_under(scope.path):
             self._run("erase_vectors", scope.tenant, *each)
             erased += self._count("erase_entries", scope.tenant, *each)
+            self._run("erase_removals", scope.tenant, *each)
             self._run("erase_shelves", scope.tenant, *each)
         return {**counts, "entries": erased}
+
+    def _mark_removal(self, tenant: str, number: int, sequence: int, *, ended: int) -> None:
+        """Give a shelf another mark for an entry that ended or was removed, and list that entry."""
+        mark = self._take_number()
+        self._run("add_removal", tenant, number, mark, sequence)
+        self._run("mark_shelf", tenant, number, mark, ended)
+        if mark % _TRIM_AFTER == 0:
+            self._run("trim_removals", tenant, number, MOST_REMOVALS)
 
     # decoding
 

@@ -304,6 +304,61 @@ UPDATE memoranda.shelves SET removed = :removed, entries = entries - :ended WHER
 UPDATE memoranda.shelves SET removed = :removed
 WHERE tenant COLLATE "POSIX" = :tenant AND collection = :collection AND number > 0;
 
+-- name: list_marks(tenant, scope, collection)
+-- The numbers of the shelves of every namespace, with their marks.
+SELECT number, namespace, removed FROM memoranda.shelves
+WHERE tenant COLLATE "POSIX" = :tenant AND scope = :scope AND collection = :collection;
+
+-- name: list_removals(tenant, shelf, mark) [sqlite]
+-- The entries of one shelf that ended or were removed since it had a mark.
+SELECT mark, before, sequence FROM removals WHERE shelf = :shelf AND mark > :mark ORDER BY mark;
+
+-- name: list_removals(tenant, shelf, mark) [postgres]
+-- The entries of one shelf that ended or were removed since it had a mark.
+SELECT mark, before, sequence FROM memoranda.removals
+WHERE tenant = :tenant AND shelf = :shelf AND mark > :mark
+ORDER BY mark;
+
+-- name: add_removal(tenant, shelf, mark, sequence) [sqlite]
+-- List an entry that ended or was removed; its shelf gets the mark later.
+INSERT INTO removals (shelf, mark, before, sequence)
+SELECT :shelf, :mark, removed, :sequence FROM shelves WHERE number = :shelf;
+
+-- name: add_removal(tenant, shelf, mark, sequence) [postgres]
+-- List an entry that ended or was removed; its shelf gets the mark later.
+INSERT INTO memoranda.removals (tenant, shelf, mark, before, sequence)
+SELECT tenant, number, :mark::bigint, removed, :sequence::bigint FROM memoranda.shelves
+WHERE tenant = :tenant AND number = :shelf;
+
+-- name: trim_removals(tenant, shelf, kept) [sqlite]
+-- Remove all but the last of the list of one shelf.
+DELETE FROM removals WHERE shelf = :shelf AND mark <= (
+    SELECT mark FROM removals WHERE shelf = :shelf ORDER BY mark DESC LIMIT 1 OFFSET :kept
+);
+
+-- name: trim_removals(tenant, shelf, kept) [postgres]
+-- Remove all but the last of the list of one shelf.
+DELETE FROM memoranda.removals WHERE tenant = :tenant AND shelf = :shelf AND mark <= (
+    SELECT mark FROM memoranda.removals WHERE tenant = :tenant AND shelf = :shelf
+    ORDER BY mark DESC LIMIT 1 OFFSET :kept
+);
+
+-- name: remove_collection_removals(tenant, collection) [sqlite]
+-- Remove the lists of the shelves of a collection.
+DELETE FROM removals WHERE shelf IN ({shelves_of_collection});
+
+-- name: remove_collection_removals(tenant, collection) [postgres]
+-- Remove the lists of the shelves of a collection.
+DELETE FROM memoranda.removals WHERE tenant = :tenant AND shelf = ANY (ARRAY({shelves_of_collection}));
+
+-- name: erase_removals(tenant, low, high) [sqlite]
+-- Remove the lists of the shelves in a range of scopes.
+DELETE FROM removals WHERE shelf IN ({shelves_below});
+
+-- name: erase_removals(tenant, low, high) [postgres]
+-- Remove the lists of the shelves in a range of scopes.
+DELETE FROM memoranda.removals WHERE tenant = :tenant AND shelf = ANY (ARRAY({shelves_below}));
+
 -- name: add_entry(tenant, shelf, id, key, created_at, expires_at, actor, door, source, kind, trust, digest, analysis, metadata, payload) [sqlite]
 -- Keep an entry; it gets the next number.
 INSERT INTO entries

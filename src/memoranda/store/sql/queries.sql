@@ -545,6 +545,19 @@ VALUES (:tenant, :id, :scope, :at, :version_floor);
 -- Keep a link.
 UPSERT INTO memoranda.links KEY (tenant, child, version, parent, parent_version);
 
+-- name: get_segment(tenant, subject, name, piece)
+-- One piece of a published index.
+SELECT subject, name, piece, bytes FROM memoranda.segments
+WHERE tenant = :tenant AND subject = :subject AND name = :name AND piece = :piece;
+
+-- name: put_segment(tenant, subject, name, piece, bytes)
+-- Publish a piece of an index.
+UPSERT INTO memoranda.segments KEY (tenant, subject, name, piece);
+
+-- name: remove_segments(tenant, low, high)
+-- Remove the published indexes of a range of subjects.
+DELETE FROM memoranda.segments WHERE tenant COLLATE "POSIX" = :tenant AND subject >= :low AND subject < :high;
+
 -- name: put_epoch(tenant, scope, epoch)
 -- Keep the permission epoch of a scope.
 UPSERT INTO memoranda.epochs KEY (tenant, scope);

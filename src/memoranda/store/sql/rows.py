@@ -43,6 +43,7 @@ from memoranda.store.base import (
     Reserved,
     RevisionQuery,
     ScopeEpoch,
+    SegmentPiece,
     Session,
     TenantState,
     Window,
@@ -298,6 +299,13 @@ _PLAIN: dict[type[PlainRow], _Plain] = {
         "put_epoch",
         get="get_epoch",
     ),
+    SegmentPiece: _Plain(
+        "piece of an index of",
+        tuple(map(_Column, ("subject", "name", "number", "data"))),
+        "put_segment",
+        get="get_segment",
+        remove="remove_segments",
+    ),
 }
 
 
@@ -428,7 +436,10 @@ class Rows(ABC):
             self._cache((kind, *values[:2]), row)
 
     def remove(self, kind: type[PlainRow], *key: Any) -> int:
-        """Remove a row."""
+        """Remove a row; of segments those of a subject, or of all."""
+        if kind is SegmentPiece:
+            tenant, subject = key
+            key = tenant, *(("", _LAST) if subject is None else scope_range(subject))
         self._run(_PLAIN[kind].remove, *key)
         return 0
 
@@ -626,6 +637,7 @@ class Rows(ABC):
         for each in ranges:
             self._count("erase_links", scope.tenant, *each)
             self._count("erase_omissions", scope.tenant, *each)
+        self.remove(SegmentPiece, scope.tenant, scope.path.partition("/")[0] if scope.path else None)
         return {kind: sum(self._count(_ERASERS[kind], scope.tenant, *each) for each in ranges) for kind in kinds}
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
