@@ -296,7 +296,7 @@ def test_a_query_with_very_many_words_is_judged_by_the_rarest(make_shelf: Any, a
 def test_many_terms_are_laid_out_in_several_tables(make_shelf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     index = make_shelf(_TALK)
     at_once = ask(index, "boat island soup kitchen cat chair")
-    monkeypatch.setattr("memoranda.retrieval.rank._LARGEST_TABLE", 15)
+    monkeypatch.setattr("memoranda.retrieval.coverage._LARGEST_TABLE", 15)
     assert ask(index, "boat island soup kitchen cat chair") == at_once
 
 

@@ -24,6 +24,8 @@ def test_what_is_remembered_is_recalled(served, someone):
     narrowed = recall(someone, "lighthouse", filter={"place": "south"}).json()
     assert [one["metadata"]["place"] for one in narrowed["results"]] in ([], ["south"])
     assert recall(someone, "lighthouse", expand=1).json()["results"][0]["before"] == []
+    assert recall(someone, "lighthouse", exact=True).json()["results"][0]["why"]["exact"] is True
+    assert recall(someone, "lighthouse", exact="yes").status_code == 422
 
 
 def test_nothing_has_to_be_named_to_remember_and_recall(served, someone, newcomer):

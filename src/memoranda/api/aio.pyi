@@ -365,6 +365,7 @@ class AsyncScopedMemory(AsyncHandle):
         offset: int = 0,
         max_bytes: int | None = None,
         min_trust: Trust = "untrusted",
+        exact: bool = False,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
     async def context(

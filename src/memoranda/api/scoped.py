@@ -496,6 +496,7 @@ class ScopedMemory:
         offset: int = 0,
         max_bytes: int | None = None,
         min_trust: Trust = "untrusted",
+        exact: bool = False,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
 
@@ -507,7 +508,8 @@ class ScopedMemory:
         number of neighbours on either side of each match in a collection. An empty query gives the newest entries; an
         unknown collection has none, and `known` is False. `offset` leaves out the best ones, which an earlier answer
         had; with `max_bytes` the answer ends with the match whose content exceeds it. `min_trust` leaves out what is
-        trusted less, such as what tools wrote.
+        trusted less, such as what tools wrote. In very large collections, candidates are chosen before they are ranked;
+        `exact=True` compares everything, which takes a few times as long.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -550,6 +552,7 @@ class ScopedMemory:
             "offset": offset,
             "max_bytes": max_bytes,
             "min_trust": check_trust(min_trust),
+            "exact": exact,
         }
         if collection is not None:
             effect = Recall(collection=check_collection(collection), expand=expand, **options)

@@ -451,6 +451,7 @@ def recall(
     as_of: AsOf = None,
     expand: Annotated[int, option("N", "Also show N neighbours before and after each match.")] = 0,
     min_trust: MinTrust = "untrusted",
+    exact: Annotated[bool, flag("Compare everything, in very large collections too.", "--exact")] = False,
     why: Annotated[bool, flag("Explain each match.", "--why")] = False,
 ) -> None:
     """Find what is remembered, by meaning and by words.
@@ -472,6 +473,7 @@ def recall(
         mode=mode,
         expand=expand,
         min_trust=min_trust,
+        exact=exact,
     )
     if desk.out.json:
         return desk.out.document(found)
@@ -539,6 +541,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
                 ("cosine", "" if why.cosine is None else f"{why.cosine:.3f}"),
                 ("lexical", "" if why.lexical is None else f"{why.lexical:.3f}"),
                 ("matched", ", ".join(why.matched)),
+                ("ranked", "" if why.exact else "among candidates; --exact compares everything"),
                 ("read as", ", ".join(f"{typed} → {read}" for typed, read in why.corrected.items())),
                 ("metadata", formats.labels(match.metadata)),
                 ("origin", f"{match.origin.kind}, trust {match.trust}" + _agreement(match)),

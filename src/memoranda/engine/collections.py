@@ -357,5 +357,6 @@ def _top_matches(index: ShelfIndex, query: str, space: Space, call: Call) -> set
         now=now,
         limit=_MATCHES,
         calibration=space.calibration,
+        exact=True,
     )
     return {one.sequence for one in ranked}

@@ -83,6 +83,8 @@ class Recall(CollectionEffect, frozen=True, kw_only=True, tag="recall"):
     max_bytes: int | None = None
     min_trust: Trust = "untrusted"
     """Leave out what is trusted less."""
+    exact: bool = False
+    """Compare every entry, however many there are."""
 
 
 class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
@@ -104,6 +106,8 @@ class RecallAll(ReadEffect, frozen=True, kw_only=True, tag="recall_all"):
     offset: int = 0
     max_bytes: int | None = None
     min_trust: Trust = "untrusted"
+    exact: bool = False
+    """Compare everything, however much there is."""
     block: str | None = None
     """Of the lines of blocks, only those of this block."""
     most_alike: int | None = None
@@ -228,6 +232,7 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
         "calibration": space.calibration,
         "expand": effect.expand,
         "min_trust": RANK_OF[effect.min_trust],
+        "exact": effect.exact,
     }
 
     def rank(crowd: Crowd | None = None) -> list[Ranked]:
@@ -690,6 +695,7 @@ def _rank_part(
             calibration=part.space.calibration,
             most_alike=spread,
             min_trust=RANK_OF[effect.min_trust],
+            exact=effect.exact,
         )
 
     ranked = rank()

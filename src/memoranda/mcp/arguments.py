@@ -167,6 +167,7 @@ _DESCRIPTIONS: dict[str, str] = {
     "as_of": "The state at this time: ISO 8601, UTC unless it has an offset.",
     "mode": "Search by meaning and words (`hybrid`), or by one of the two.",
     "min_trust": "Leave out what is trusted less, such as what tools wrote.",
+    "exact": "Compare everything, in very large collections too.",
     "expand": "Number of neighbours to return on either side of each match.",
     "prefix": "Only this key and those below: `profile` includes `profile.name`.",
     "domain": "A label to list by.",

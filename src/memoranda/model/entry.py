@@ -236,6 +236,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     restated: int = 0
     """How many more memories of the same source, or of the same writer who is not fully trusted, say it in these words:
     they corroborate nothing."""
+    exact: bool = True
+    """Whether it was compared with everything that was searched. In large collections, candidates are chosen first."""
 
 
 class Match(Result, frozen=True, kw_only=True):

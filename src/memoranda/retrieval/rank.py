@@ -34,14 +34,14 @@ from numpy.typing import NDArray
 
 from memoranda.model.entry import Calibration, Mode, Why
 from memoranda.retrieval.analysis.query import Expects, Query, idf, read_query
+from memoranda.retrieval.coverage import Coverage, Subset, Term, cover, frequencies_of, origins_in
 from memoranda.retrieval.embed.base import Embedder, Vectors
 from memoranda.retrieval.filter import Filter
 from memoranda.retrieval.index.columns import NO_ACTOR
-from memoranda.retrieval.index.neighbours import text_evidence
-from memoranda.retrieval.index.postings import Evidence, TermPostings, unpack_postings
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.index.vectors import kth_bound
-from memoranda.retrieval.influence import NEAR, Crowd, Origins, bound_places, crowd_of
+from memoranda.retrieval.index.spread import Seen
+from memoranda.retrieval.index.vectors import VectorTable, gather, kth_bound
+from memoranda.retrieval.influence import NEAR, Crowd, bound_places, crowd_of
 
 # For the vector, a stop word has the weight of a word in this share of the entries: "when" means something.
 _STOP_WORD_SHARE = 0.2
@@ -53,14 +53,6 @@ _LONGEST_CORRECTED = 32
 _MOST_LETTERS = 80
 # Words in more than this share of the entries are removed for an embedder that reads whole texts.
 _TOO_FREQUENT = 0.3
-
-
-class Term(msgspec.Struct, frozen=True, gc=False):
-    """A word of a query, or several with the same stems, and the stems to search for."""
-
-    word: str
-    stems: tuple[str, ...]
-    trust: float = 1.0
 
 
 class PreparedQuery(msgspec.Struct, frozen=True):
@@ -112,7 +104,7 @@ def prepare(
             terms[word.stems] = term
         distinct = tuple(terms.values())
         postings = [index.find(term.stems) for term in distinct]
-        frequencies, entries = _frequencies(index, postings, copies_once, crowd)
+        frequencies, entries = frequencies_of(index, postings, copies_once, crowd)
         counted = list(zip(distinct, frequencies, strict=True))
         weight_of = {
             stems: idf(frequency, entries) * term.trust for stems, (term, frequency) in zip(terms, counted, strict=True)
@@ -124,25 +116,6 @@ def prepare(
         shortened = _without(text, frequent) if len(frequent) < len(distinct) else text
         words = tuple([word.text for word in query.words])
         return PreparedQuery(query, distinct, corrected, words, tuple(weights), shortened, copies_once, crowd)
-
-
-def _frequencies(
-    index: ShelfIndex, found: Sequence[TermPostings], copies_once: bool, crowd: Crowd | None
-) -> tuple[list[int], int]:
-    """Return how many entries contain each of some terms, and how many entries there are."""
-    if crowd is not None:
-        others = crowd.others(_origins(index))
-        entries = int(np.count_nonzero(others if index.present is None else others & index.present))
-        rows = [unpack_postings(one.postings)[0] if one.evidence is None else one.evidence.rows for one in found]
-        counts = [int(np.count_nonzero(others.take(of_term))) for of_term in rows]
-        return [max(count, min(one.size, 1)) for count, one in zip(counts, found, strict=True)], max(entries, 1)
-    sizes = [one.size for one in found]
-    if not copies_once:
-        return sizes, len(index)
-    frequencies = [index.frequency(one) for one in found]
-    # Only copies with a word of the query change its weights.
-    copies = max([size - one for size, one in zip(sizes, frequencies, strict=True)], default=0)
-    return frequencies, len(index) - copies
 
 
 def embed_query(embedder: Embedder, prepared: PreparedQuery) -> Vectors:
@@ -203,6 +176,16 @@ _INFORMATION = 0.30
 # The usual standard deviation of cosines, and the number of entries from which the measured one counts more.
 _USUAL_SPREAD, _ENTRIES_BEFORE_SPREAD = 0.12, 20
 
+STAGES_FROM = 50_000
+"""Number of entries from which candidates are chosen first."""
+
+# Candidates whose neighbours' vectors are compared too: this number, or as many for each place of the answer if that is
+# more; and so many times that if few of them may be of the origins that have most. They are chosen among the neighbours
+# of this many times as many.
+_COMPARED, _PER_PLACE, _IF_BOUND, _SEEDS_PER_COMPARED = 300, 6, 3, 5
+# Up to this many times the candidates, choosing takes longer than ranking all.
+_WORTH_CHOOSING = 16
+
 # Decimals of the amounts in `Why`.
 _SHOWN = 6
 # Totals that agree to this many decimals are equal, and then the older entry comes first: matrix products of equal rows
@@ -243,6 +226,8 @@ def rank(
     expand: int = 0,
     most_alike: int | None = None,
     min_trust: int = 0,
+    exact: bool = False,
+    stages_from: int | None = None,
 ) -> list[Ranked]:
     """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
@@ -253,19 +238,23 @@ def rank(
     At most `most_alike` come from one source, and as many of one source say the same in the same words. What is
     trusted less than `min_trust`, as `RANK_OF` numbers it, is left out. If the query was prepared with a crowd, no
     origin has more than its share (`influence`).
+
+    From `stages_from` entries on (None: `STAGES_FROM`), candidates are chosen first, by estimates, and these alone are
+    ranked; unless the answer has to be `exact`.
     """
     with index.lock:
         index.expire(now)
         eligible = _eligible(index, where, allowed, min_trust)
-        bound = prepared.crowd is not None
         if limit <= 0 or not len(index):
             return []
+        selection = _Selection(index, _cosine_of(NEAR, calibration), prepared.crowd is not None, most_alike)
+        in_stages = not exact and _is_worth_choosing(index, limit, stages_from)
         if mode == "semantic":
-            order = _by_vector(index, vector, eligible, limit, calibration, bound)
+            order = _by_vector(index, vector, eligible, limit, calibration, selection, in_stages)
         else:
             old = None if outdated is None else outdated(index.sequence)
             order = _by_parts(
-                index, prepared, vector, eligible, old, limit, calibration, mode, threshold, most_alike, bound
+                index, prepared, vector, eligible, old, limit, calibration, mode, threshold, selection, in_stages
             )
         sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
@@ -309,26 +298,50 @@ def _eligible(index: ShelfIndex, where: Filter | None, allowed: Allowed | None, 
     return eligible
 
 
+def _is_worth_choosing(index: ShelfIndex, limit: int, stages_from: int | None) -> bool:
+    """Return whether candidates are chosen first."""
+    # The first ranking does not wait for what choosing needs, and a long answer needs most rows anyway.
+    was_ranked, index.was_ranked = index.was_ranked, True
+    least = max(STAGES_FROM if stages_from is None else stages_from, _WORTH_CHOOSING * _PER_PLACE * limit)
+    return was_ranked and len(index) >= least
+
+
 def _by_vector(
     index: ShelfIndex,
     vector: Numbers | None,
     eligible: Mask | None,
     limit: int,
     calibration: Calibration,
-    bound: bool,
+    selection: _Selection,
+    in_stages: bool,
 ) -> _Order:
     if vector is None:
         return []
-    rows, cosines = index.vectors.top(vector, limit, eligible)
-    if bound:
-        every = index.vectors.product(vector)
-        totals = every if eligible is None else np.where(eligible, every, np.float32(-np.inf))
-        rows = bound_places(totals, _origins(index), lambda: every >= _cosine_of(NEAR, calibration), _best, limit)
-        cosines = every.take(rows)
+    table = index.vectors
+    top = table.top if in_stages else functools.partial(VectorTable.top, table)
+    if not selection.bound:
+        rows, cosines = top(vector, limit, eligible)
+    else:
+        selection = selection._replace(most_alike=None)
+        cosines = table.estimate(vector)[0] if in_stages else table.product(vector)
+        totals = cosines if eligible is None else np.where(eligible, cosines, np.float32(-np.inf))
+        if in_stages:
+            most = _SEEDS_PER_COMPARED * _most_compared(limit, selection)
+            found = np.sort(selection.best(totals, None, totals, most))
+            cosines = gather(table.matrix, vector, found)
+            best = selection.best(cosines, None, cosines, limit, found)
+            rows, cosines = found.take(best), cosines.take(best)
+        else:
+            rows = selection.best(totals, None, totals, limit)
+            cosines = cosines.take(rows)
     relevances = relevance(cosines.astype(np.float64), calibration)
+    exact = not (in_stages and table.is_pruned)
     return [
-        (row, Why(mode="semantic", relevance=near, total=cosine, parts={"dense": cosine}, cosine=cosine))
-        for row, near, cosine in zip(rows.tolist(), relevances.tolist(), cosines.tolist(), strict=True)
+        (
+            row,
+            Why(mode="semantic", relevance=relevant, total=near, parts={"dense": near}, cosine=near, exact=exact),
+        )
+        for row, relevant, near in zip(rows.tolist(), relevances.tolist(), cosines.tolist(), strict=True)
     ]
 
 
@@ -342,57 +355,58 @@ def _by_parts(
     calibration: Calibration,
     mode: Mode,
     threshold: float,
-    most_alike: int | None,
-    bound: bool,
+    selection: _Selection,
+    in_stages: bool,
 ) -> _Order:
     coverage = cover(index, prepared.terms, copies_once=prepared.copies_once, crowd=prepared.crowd)
-    lexical = coverage.lexical
-    parts, cosines = ([], None) if mode == "keyword" else _other_parts(index, prepared, vector)
+    priors = [] if mode == "keyword" else _priors(index, prepared)
     if outdated is not None:
-        parts.append(_Part("outdated", outdated, _OUTDATED))
+        priors.append(_Part("outdated", outdated, _OUTDATED))
+    lexical = None if in_stages else coverage.lexical(index)
     if mode == "keyword":
-        matches = lexical > 0
+        vector = None
+        matches = coverage.contains(index) if lexical is None else lexical > 0
         eligible = matches if eligible is None else eligible & matches
+    exact, some, scale = True, None, None
+    if in_stages:
+        least = (threshold, calibration) if threshold > 0 else None
+        rows, scale, exact = _candidates(index, coverage, priors, vector, eligible, selection, limit, least)
+        some = Subset(index, rows)
     # Neighbours count whether they are eligible or not; from here on only eligible rows do. If they are most of all
     # rows, it is quicker to leave the others out at the end: what is known of terms is cached for all rows.
-    few = eligible is not None and 2 * np.count_nonzero(eligible) < len(eligible)
-    found = eligible.nonzero()[0] if eligible is not None and few else None
-    whole = coverage.whole(index, found)
-    if found is not None:
+    elif eligible is not None and 2 * np.count_nonzero(eligible) < len(eligible):
+        some = Subset(index, eligible.nonzero()[0])
+    found = None if some is None else some.rows
+    if lexical is None:
+        lexical = coverage.lexical(index, some)
+    elif found is not None:
         lexical = lexical.take(found)
-        parts = [part._replace(amounts=part.amounts.take(found)) for part in parts]
-        cosines = None if cosines is None else cosines.take(found)
-    amounts = _amounts(parts, len(whole))
-    totals = _COVERAGE * whole
-    totals += np.add.reduce(amounts, axis=0)
-    if threshold > 0:
-        # Those below it leave their places to others.
-        relevances = lexical if cosines is None else combine(relevance(cosines, calibration), lexical)
-        totals[relevances < threshold] = -np.inf
-    if eligible is not None and not few:
+    whole = coverage.whole(index, some)
+    parts = list(priors) if found is None else [part.of(found) for part in priors]
+    if found is not None and scale is not None and scale.likely is not None:
+        # All but the vectors of neighbours is compared first.
+        scale.likely[found] = gather(index.vectors.matrix, scale.vector, found)
+        dense, cosines = _dense_among(index, scale, found, scale.likely)
+        totals = _totals(whole, [*parts, dense], lexical, cosines, threshold, calibration)[0]
+        kept = np.sort(selection.spare().best(totals, lexical, cosines, _most_compared(limit, selection), found))
+        found, lexical, whole = found.take(kept), lexical.take(kept), whole.take(kept)
+        parts = [part.of(kept) for part in parts]
+    cosines = None
+    if vector is not None:
+        if found is not None and scale is not None:
+            dense, cosines = _dense_among(index, scale, found)
+        else:
+            dense, cosines = _dense(index, vector, found)
+        parts.insert(len(parts) - (outdated is not None), dense)
+    totals, amounts = _totals(whole, parts, lexical, cosines, threshold, calibration)
+    if eligible is not None and found is None:
         totals[~eligible] = -np.inf
-
-    def is_match() -> Mask:
-        shares_word: Mask = lexical > 0
-        return shares_word if cosines is None else shares_word | (cosines >= _cosine_of(NEAR, calibration))
-
-    if most_alike is not None:
-        best_of = functools.partial(_best_of_many, index, found, most_alike)
-    else:
-        best_of = _best
-    if bound:
-        origins = _origins(index) if found is None else _origins(index).take(found)
-        best = bound_places(totals, origins, is_match, best_of, limit)
-    else:
-        best = best_of(totals, limit)
-    best = best[totals.take(best) > -np.inf]
+    best = selection.best(totals, lexical, cosines, limit, found)
     if not len(best):
         return []
-    near, lexical = None, lexical.take(best)
-    relevances = lexical
-    if cosines is not None:
-        near = cosines.take(best)
-        relevances = combine(relevance(near, calibration), lexical)
+    lexical = lexical.take(best)
+    near = None if cosines is None else cosines.take(best)
+    relevances = _relevance(lexical, near, calibration)
     rows = best if found is None else found.take(best)
     own, matched = coverage.own(rows)
     names = ["coverage", "context", *(part.name for part in parts)]
@@ -414,6 +428,7 @@ def _by_parts(
             lexical=shared,
             matched=words,
             corrected=prepared.corrected,
+            exact=exact,
         )
         for explanation, relevant, cosine, shared, words in details
     ]
@@ -428,16 +443,9 @@ class _Part(NamedTuple):
     """By row."""
     weight: float
 
-
-def _other_parts(
-    index: ShelfIndex, prepared: PreparedQuery, vector: Numbers | None
-) -> tuple[list[_Part], Numbers | None]:
-    """Return the parts besides coverage, and the cosine of each row if vectors are compared."""
-    parts = _priors(index, prepared)
-    if vector is None:
-        return parts, None
-    cosines = index.vectors.product(vector)
-    return [*parts, _dense(index, cosines)], cosines
+    def of(self, rows: Places) -> _Part:
+        """Return the part for some rows."""
+        return self._replace(amounts=self.amounts.take(rows))
 
 
 def _amounts(parts: list[_Part], rows: int) -> Numbers:
@@ -448,16 +456,157 @@ def _amounts(parts: list[_Part], rows: int) -> Numbers:
     return amounts
 
 
+class _Selection(NamedTuple):
+    """How the best rows are taken: by their totals, with the shares of origins and sources kept."""
+
+    shelf: ShelfIndex
+    near: float
+    """The cosine from which a row without a word of the query matches it."""
+    bound: bool
+    """Whether no origin may have more than its share."""
+    most_alike: int | None
+
+    def best(
+        self,
+        totals: Numbers,
+        lexical: Numbers | None,
+        cosines: Numbers | None,
+        limit: int,
+        rows: Places | None = None,
+    ) -> Places:
+        """Return the places of the best of some rows (None: all), in order; minus infinity is not among them."""
+
+        def is_match() -> Mask:
+            matches = np.zeros(len(totals), np.bool_) if lexical is None else lexical > 0
+            return matches if cosines is None else matches | (cosines >= self.near)
+
+        best_of = _best
+        if self.most_alike is not None:
+            best_of = functools.partial(_best_of_many, self.shelf, rows, self.most_alike)
+        if self.bound:
+            origins = origins_in(self.shelf)
+            return bound_places(totals, origins if rows is None else origins.take(rows), is_match, best_of, limit)
+        best = best_of(totals, limit)
+        return best[totals.take(best) > -np.inf]
+
+    def spare(self) -> _Selection:
+        """Return how candidates are taken: more of each source, as estimates put them in another order."""
+        return self._replace(most_alike=None if self.most_alike is None else _PER_PLACE * self.most_alike)
+
+
+def _most_compared(limit: int, selection: _Selection) -> int:
+    """Return of how many candidates everything is compared."""
+    return max(_COMPARED, _PER_PLACE * limit) * (_IF_BOUND if selection.bound else 1)
+
+
+def _candidates(
+    index: ShelfIndex,
+    coverage: Coverage,
+    priors: Sequence[_Part],
+    vector: Numbers | None,
+    eligible: Mask | None,
+    selection: _Selection,
+    limit: int,
+    least: tuple[float, Calibration] | None,
+) -> tuple[Places, _Scale | None, bool]:
+    """Return the rows whose words are worth comparing, the scale of cosines, and whether all eligible rows are there.
+
+    They are the best by their own words, their likely cosines and the priors, and the neighbours of those: an entry may
+    have most of its words from there.
+    """
+    most = _SEEDS_PER_COMPARED * _most_compared(limit, selection)
+    count = len(index) if eligible is None else int(np.count_nonzero(eligible))
+    if count <= most:
+        scale = None if vector is None else _Scale.of(index, vector)
+        return np.arange(index.rows) if eligible is None else eligible.nonzero()[0], scale, True
+    alone, scale, likely = coverage.alone(index), None, None
+    totals = alone * np.float32(_COVERAGE)
+    if vector is not None:
+        likely, like = index.vectors.estimate(vector)
+        scale = _Scale.of(index, vector, likely, like)
+        totals += likely * np.float32(scale.weight)
+    if least is not None:
+        highest = None if likely is None or vector is None else likely + index.vectors.beyond_estimate(vector)
+        may = _may_reach(*least, coverage.lexical(index), highest)
+        eligible = may if eligible is None else eligible & may
+    for part in priors:
+        totals += part.amounts * np.float32(part.weight)
+    if index.present is not None:
+        totals[~index.present] = -np.inf
+    is_candidate = np.zeros(index.rows + 1, np.bool_)  # the last place is for missing neighbours
+    is_candidate[index.context.beside.take(_best(totals, most), axis=1)] = True
+    if eligible is not None:
+        totals[~eligible] = -np.inf
+    if eligible is not None or selection.bound or selection.most_alike is not None:
+        is_candidate[selection.spare().best(totals, alone, likely, most)] = True
+        if eligible is not None:
+            is_candidate[:-1] &= eligible
+    return is_candidate[:-1].nonzero()[0], scale, False
+
+
+class _Scale(NamedTuple):
+    """What the cosines of a vector are measured by, as the spread of the index says."""
+
+    vector: Numbers
+    usual: float
+    """The mean cosine."""
+    middle: float
+    """The mean of cosines with those of neighbours."""
+    weight: float
+    likely: Numbers | None
+    """An estimate of the cosine of each row."""
+
+    @classmethod
+    def of(
+        cls, index: ShelfIndex, vector: Numbers, likely: Numbers | None = None, like: Numbers | None = None
+    ) -> _Scale:
+        """Measure a vector; `likely` are perhaps the cosines of all rows with a vector that is `like` it."""
+        seen = None
+        if likely is not None and like is not None:
+            every = _of_present(index, likely)
+            seen = Seen(like, float(every.dot(every)) / len(every) - float(every.mean()) ** 2)
+        usual, middle, variance = index.spread.of(vector, seen)
+        return cls(vector, usual, middle, _weight_of_dense(variance, len(index)), likely)
+
+
+def _may_reach(threshold: float, calibration: Calibration, lexical: Numbers, highest: Numbers | None) -> Mask:
+    """Return which rows may have a relevance of at least a threshold, by their highest possible cosines."""
+    if highest is None:
+        return lexical >= threshold
+    # The logarithm of the odds of what `combine` returns.
+    odds = lexical * np.float32(_LEXICAL_WEIGHT)
+    odds += (highest - np.float32(calibration.middle)) * np.float32(calibration.steepness)
+    return odds >= (math.log(threshold / (1 - threshold)) if threshold < 1 else math.inf)
+
+
+def _relevance(lexical: Numbers, cosines: Numbers | None, calibration: Calibration) -> Numbers:
+    return lexical if cosines is None else combine(relevance(cosines, calibration), lexical)
+
+
+def _totals(
+    whole: Numbers,
+    parts: list[_Part],
+    lexical: Numbers,
+    cosines: Numbers | None,
+    threshold: float,
+    calibration: Calibration,
+) -> tuple[Numbers, Numbers]:
+    """Return the total of each row, and the amount of each part (a line) in it."""
+    amounts = _amounts(parts, len(whole))
+    totals = _COVERAGE * whole
+    totals += np.add.reduce(amounts, axis=0)
+    if threshold > 0:
+        # Those below it leave their places to others.
+        totals[_relevance(lexical, cosines, calibration) < threshold] = -np.inf
+    return totals, amounts
+
+
 def _best(totals: Numbers, limit: int) -> Places:
     """Return the places of the highest totals, ties in age order."""
     if limit >= len(totals):
         return (-totals.round(_DIGITS)).argsort(kind="stable")
     leading = (totals >= kth_bound(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
     return leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
-
-
-def _origins(index: ShelfIndex) -> Origins:
-    return Origins(index.trust, index.origin)
 
 
 def _best_of_many(index: ShelfIndex, rows: Places | None, most: int, totals: Numbers, limit: int) -> Places:
@@ -506,24 +655,58 @@ def _explanations(whole: Numbers, own: list[float], others: Numbers) -> list[lis
     return amounts.round(_SHOWN).T.tolist()
 
 
-def _dense(index: ShelfIndex, cosines: Numbers) -> _Part:
-    """Return the similarity of each row and its neighbours, in standard deviations from the mean of the index."""
-    context, entries = index.context, len(index)
+def _dense(index: ShelfIndex, vector: Numbers, rows: Places | None) -> tuple[_Part, Numbers]:
+    """Return the similarity of rows and their neighbours, in standard deviations from the mean; and their cosines."""
+    entries = len(index)
+    cosines = index.vectors.product(vector)
     # The last place is for missing neighbours: they count as average.
     near = np.empty(index.rows + 1, np.float32)
-    own = near[:-1]
-    np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=own)
+    np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=near[:-1])
     near[-1] = 0
-    of_neighbours = near.take(context.beside[:4])
-    of_neighbours *= context.sense
-    together = np.add.reduce(of_neighbours, axis=0)
-    together += own
+    together = _with_neighbours(near[:-1], near.take(index.context.beside[:4]), index.context.sense)
     seen = _of_present(index, together)
     mean = float(np.add.reduce(seen)) / entries
     variance = max(float(np.add.reduce(seen * seen)) / entries - mean * mean, 0.0)
-    spread = (entries * variance + _ENTRIES_BEFORE_SPREAD * _USUAL_SPREAD**2) / (entries + _ENTRIES_BEFORE_SPREAD)
     together -= np.float32(mean)
-    return _Part("dense", together, _DENSE / math.sqrt(spread))
+    part = _Part("dense", together, _weight_of_dense(variance, entries))
+    return (part, cosines) if rows is None else (part.of(rows), cosines.take(rows))
+
+
+def _dense_among(
+    index: ShelfIndex, scale: _Scale, rows: Places, likely: Numbers | None = None
+) -> tuple[_Part, Numbers]:
+    """Return the same for some rows, by the scale of the whole index.
+
+    With the likely cosines of all rows, these are taken; otherwise the vectors of the rows and of their neighbours are
+    read.
+    """
+    context = index.context
+    places = np.vstack((context.beside[:4].take(rows, axis=1), rows))
+    is_missing = places[:4] == index.rows
+    if likely is None:
+        read = np.unique(places)
+        likely = gather(index.vectors.matrix, scale.vector, read[: read.searchsorted(index.rows)])
+        places = read.searchsorted(places)
+    near = likely.take(places, mode="clip")
+    cosines = near[4].copy()
+    near -= np.float32(scale.usual)
+    near[:4][is_missing] = 0  # they count as average
+    together = _with_neighbours(near[4], near[:4], context.sense.take(rows, axis=1))
+    together -= np.float32(scale.middle)
+    return _Part("dense", together, scale.weight), cosines
+
+
+def _with_neighbours(own: Numbers, of_neighbours: Numbers, sense: Numbers) -> Numbers:
+    """Return the similarity of rows with what they take from that of their neighbours, which is overwritten."""
+    of_neighbours *= sense
+    together = np.add.reduce(of_neighbours, axis=0)
+    together += own
+    return together
+
+
+def _weight_of_dense(variance: float, entries: int) -> float:
+    spread = (entries * variance + _ENTRIES_BEFORE_SPREAD * _USUAL_SPREAD**2) / (entries + _ENTRIES_BEFORE_SPREAD)
+    return _DENSE / math.sqrt(spread)
 
 
 def _of_present(index: ShelfIndex, numbers: Numbers) -> Numbers:
@@ -592,152 +775,3 @@ def combine(semantic: Numbers, lexical: Numbers) -> Numbers:
     """
     odds = semantic * np.exp(_LEXICAL_WEIGHT * lexical)
     return odds / (odds + (1.0 - semantic))
-
-
-# Of longer queries only the rarest terms count.
-_MOST_TERMS = 64
-# Maximum size of a table of terms by rows: it has to stay in the processor's cache.
-_LARGEST_TABLE = 262_144
-
-
-class Coverage(NamedTuple):
-    """How much of a query's terms each entry covers, weighted by inverse document frequency."""
-
-    lexical: Numbers
-    """By row: the share of the query that the entry itself contains, from 0 to 1. Terms without postings count too."""
-    terms: list[Term]
-    """The terms with postings."""
-    postings: list[TermPostings]
-    """The postings of each."""
-    share: list[float]
-    """The weight of each; they add up to 1."""
-
-    def whole(self, index: ShelfIndex, rows: Places | None = None) -> Numbers:
-        """Return for some rows, or all, the share of the terms that the entry and its neighbours cover, from 0 to 1.
-
-        Each term is limited by itself.
-        """
-        count, at_once = index.rows if rows is None else len(rows), _at_once(index)
-        if not self.terms:
-            return np.zeros(count)
-        if len(self.terms) <= at_once:
-            return 1 - _missing_share(index, self.postings, self.share, rows)
-        whole = np.ones(count)
-        for first in range(0, len(self.terms), at_once):
-            some = slice(first, first + at_once)
-            whole -= _missing_share(index, self.postings[some], self.share[some], rows)
-        return whole
-
-    def own(self, rows: Places) -> tuple[list[float], list[tuple[str, ...]]]:
-        """Return how much of `whole` some rows cover by themselves, and the words of the query that each contains."""
-        asked: list[int] = rows.tolist()
-        own = [0.0] * len(asked)
-        words: list[tuple[str, ...]] = [()] * len(asked)
-        for term, postings, share in zip(self.terms, self.postings, self.share, strict=True):
-            evidence_of_row = postings.evidence_by_row(rows)
-            for place, row in enumerate(asked):
-                evidence = evidence_of_row.get(row)
-                if evidence is not None:
-                    own[place] += share * evidence / (evidence + 1)
-                    words[place] += (term.word,)
-        return own, words
-
-
-def cover(
-    index: ShelfIndex, terms: Sequence[Term], *, copies_once: bool = False, crowd: Crowd | None = None
-) -> Coverage:
-    """Return how much of these terms the rows of an index cover."""
-    found = [index.find(term.stems) for term in terms]
-    sizes = [one.size for one in found]
-    frequencies, entries = _frequencies(index, found, copies_once, crowd)
-    weights = [idf(frequency, entries) * term.trust for frequency, term in zip(frequencies, terms, strict=True)]
-    missing = sum([weight for weight, size in zip(weights, sizes, strict=True) if not size])
-    used = [place for place, size in enumerate(sizes) if size]
-    if len(used) > _MOST_TERMS:
-        used = sorted(sorted(used, key=weights.__getitem__, reverse=True)[:_MOST_TERMS])
-    if not used:
-        return Coverage(np.zeros(index.rows), [], [], [])
-    postings = [found[place] for place in used]
-    weight = np.array([weights[place] for place in used])
-    total = float(weight.sum())
-    rows = np.concatenate([one.rows for one in _evidence(index, postings)])
-    by_posting = (weight / (total + missing)).repeat([sizes[place] for place in used])
-    lexical = np.bincount(rows, by_posting, index.rows).astype(np.float32)  # single precision removes sums above 1
-    return Coverage(lexical, [terms[place] for place in used], postings, (weight / total).tolist())
-
-
-def _evidence(index: ShelfIndex, postings: Sequence[TermPostings]) -> list[Evidence]:
-    """Return the evidence for each term, computing what is not cached yet."""
-    unread = [one for one in postings if one.evidence is None]
-    if unread:
-        # All at once: with few rows a pass costs as much for one term as for all of them.
-        rows, counts, field = unpack_postings(np.concatenate([one.postings for one in unread]))
-        text = text_evidence(counts, index.context.half_saturation.take(rows))
-        index.count_cached(3 * len(rows))
-        start = 0
-        for one in unread:
-            end = start + one.size
-            one.evidence = Evidence(rows[start:end], text[start:end], field[start:end])
-            start = end
-    return [one.evidence for one in postings if one.evidence is not None]
-
-
-def _at_once(index: ShelfIndex) -> int:
-    """Return how many terms fit into one table."""
-    return max(1, _LARGEST_TABLE // (index.rows + 1))
-
-
-def _missing_share(
-    index: ShelfIndex, postings: list[TermPostings], share: list[float], wanted: Places | None
-) -> Numbers:
-    """Return by wanted row the share of all terms that the row and its neighbours do not cover.
-
-    The evidence x for a term counts as x / (x + 1), so 1 / (x + 1) is missing.
-    """
-    first, *others = _lines(index, postings, wanted)
-    missing = share[0] / first
-    for part, line in zip(share[1:], others, strict=True):
-        missing += part / line
-    return missing
-
-
-def _lines(index: ShelfIndex, postings: list[TermPostings], wanted: Places | None) -> list[Numbers]:
-    """Return for each term, by wanted row, 1 + the evidence for it in the row and its neighbours."""
-    unread = [one for one in postings if one.line is None]
-    lines = iter(_table(index, _evidence(index, unread), wanted)) if unread else iter(())
-    if wanted is not None:  # lines of some rows only are not cached
-        return [next(lines) if one.line is None else one.line.take(wanted) for one in postings]
-    index.count_cached(len(unread) * index.rows)
-    for one in unread:
-        one.line = next(lines)
-    return [one.line for one in postings if one.line is not None]
-
-
-def _table(index: ShelfIndex, found: list[Evidence], wanted: Places | None) -> Numbers:
-    """Return the lines of some terms as a table."""
-    context, lines, width = index.context, len(found), index.rows + 1
-    sizes = [len(one.rows) for one in found]
-    rows, text, field = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    # Each line of the table has a place for every row, and a last one for missing neighbours.
-    places = context.beside.take(rows, axis=1)
-    places += np.arange(0, lines * width, width).repeat(sizes)
-    lent = context.words.take(rows, axis=1)
-    lent *= text
-    # Terms of metadata fields count for the row itself only.
-    lent[4] += field
-    table = np.bincount(places.ravel(), lent.ravel(), lines * width).astype(np.float64, copy=False)
-    table = table.reshape(lines, width)
-    # Every row lends to its neighbours, but only rows that pass the filter are added up.
-    table = table[:, :-1] if wanted is None else table.take(wanted, axis=1)
-    if context.of_thread is None:
-        table += 1
-    else:
-        threads = len(context.of_thread)
-        most = np.zeros(lines * threads, np.float32)
-        owners = context.thread.take(rows)
-        owners += np.arange(0, lines * threads, threads).repeat(sizes)
-        np.maximum.at(most, owners, text)
-        of_thread = most.reshape(lines, threads) * context.of_thread
-        of_thread += 1
-        table += of_thread.take(context.thread if wanted is None else context.thread.take(wanted), axis=1)
-    return table

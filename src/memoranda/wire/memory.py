@@ -364,6 +364,8 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     expand: Annotated[int, between(0)] = 0
     min_trust: Annotated[str, one_of(TRUSTS)] = "untrusted"
     """Leave out what is trusted less."""
+    exact: bool = False
+    """Compare everything, in very large collections too."""
 
     def __post_init__(self) -> None:
         """Check the numbers with the engine's own errors; it also checks their upper limits."""

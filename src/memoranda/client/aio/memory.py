@@ -638,12 +638,13 @@ class AsyncCollectionCalls(AsyncCalls):
         mode: SearchMode = "hybrid",
         expand: int = 0,
         min_trust: Trust = "untrusted",
+        exact: bool = False,
         scope: str | None = None,
     ) -> Recalled:
         """Return what matches a query, best first, each with a score from 0 to 1 and an explanation.
 
         Without a `collection` everything that the scope sees is searched; `kinds`, `collections` and `scopes` narrow
-        that. `min_trust` leaves out what is trusted less.
+        that. `min_trust` leaves out what is trusted less. `exact` compares everything, in very large collections too.
         """
         asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
         named = {"kinds": kinds and check_kinds(kinds), "collections": collections, "scopes": scopes}
@@ -656,6 +657,8 @@ class AsyncCollectionCalls(AsyncCalls):
         asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
         if min_trust != "untrusted":
             asked["min_trust"] = check_trust(min_trust)
+        if exact:
+            asked["exact"] = True
         results: builtins.list[Match] = []
         after: str | None = None
         while True:

@@ -372,3 +372,7 @@ class Evidence(NamedTuple):
     """From the text of the row, from 0 to about 2."""
     field: Numbers
     """1 where a metadata field of the row contains the term."""
+
+    def only(self, places: Places) -> Evidence:
+        """Return the evidence in some of the rows, by their places."""
+        return Evidence(self.rows.take(places), self.text.take(places), self.field.take(places))

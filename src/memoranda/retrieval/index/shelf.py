@@ -28,6 +28,7 @@ from memoranda.retrieval.index.columns import Columns, Fields, GrowingArray
 from memoranda.retrieval.index.neighbours import Context, Threads, make_context
 from memoranda.retrieval.index.postings import Postings, TermPostings, unpack_postings
 from memoranda.retrieval.index.segment import Contents, Segment
+from memoranda.retrieval.index.spread import Spread, measure_spread
 from memoranda.retrieval.index.vectors import PrunedTable
 
 Rows = NDArray[np.intp]
@@ -38,6 +39,8 @@ _WORTH_DROPPING = 256
 # Postings of terms are cached until something changes, because the same names are searched again and again. The limit
 # in numbers: per row, in addition, and the fixed cost of a term.
 _CACHED_PER_ROW, _CACHED_IN_ADDITION, _COST_OF_A_TERM = 8, 65_536, 32
+# The spread of vectors is measured again after this part of the rows has changed.
+_MEASURED_AGAIN = 64
 # Tolerance for the squared length of a unit vector.
 _ROUNDING = 1e-3
 # Rows that are added together: few enough that intermediate results stay in the processor's cache.
@@ -60,6 +63,8 @@ class ShelfIndex:
     def __init__(self, dimension: int) -> None:
         """Create an index without entries, for vectors of this dimension."""
         self.lock = threading.RLock()
+        self.was_ranked = False
+        """Whether a query was ranked by this index, so that another one is likely."""
         self.postings = Postings()
         self.threads = Threads(dimension)
         self.fields = Fields()
@@ -96,6 +101,9 @@ class ShelfIndex:
         self._expired_at = 0
         self._lapsed: set[int] = set()
         self._context: Context | None = None
+        self._spread: Spread | None = None
+        self._changed = 0
+        """Rows that came or went since the spread was measured."""
         self._found: dict[tuple[str, ...], TermPostings] = {}
         self._cached = 0
         self._corrections: dict[str, str | None] = {}
@@ -187,6 +195,7 @@ class ShelfIndex:
         with self.lock:
             parts = (self.postings, self.threads, self.fields, self._columns, self.vectors, *self._named().values())
             context = 0 if self._context is None or self._context_is_mapped else self._context.nbytes
+            context += 0 if self._spread is None else self._spread.nbytes
             likeness = self._rows_alike.nbytes
             return sum(part.nbytes for part in parts) + context + likeness + self._unread_bytes + self._cached * 8
 
@@ -392,6 +401,14 @@ class ShelfIndex:
             )
         return self._context
 
+    @property
+    def spread(self) -> Spread:
+        """The spread of the vectors; a little older than the last change, unless much has changed."""
+        if self._spread is None or self._changed * _MEASURED_AGAIN > self._count:
+            self._spread = measure_spread(self.vectors.matrix, self.context, np.flatnonzero(self._present.rows))
+            self._changed = 0
+        return self._spread
+
     def find(self, stems: tuple[str, ...]) -> TermPostings:
         """Return the postings of a term with these stems, without removed rows."""
         found = self._found.get(stems)
@@ -467,6 +484,7 @@ class ShelfIndex:
         self._add_origins(new)
         self._add_likeness(texts)
         self._count += len(new)
+        self._changed += len(new)
         self._newest = new[-1].sequence
         self._next_expiry = min(self._next_expiry, min(expiries))
         self._clear_cache()
@@ -531,6 +549,7 @@ class ShelfIndex:
         for number in self._language_of.rows[rows].tolist():
             self._language_counts[number] -= 1
         self._count -= len(rows)
+        self._changed += len(rows)
         # So that they do not count in averages.
         self._length.rows[rows] = 0
         self._distinct.rows[rows] = 0

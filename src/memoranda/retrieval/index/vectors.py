@@ -156,6 +156,13 @@ class VectorTable:
             return nearest(self.matrix, query, k, rows, self.product(query)[rows])
         return nearest(self.matrix, query, k, rows, gather(self.matrix, query, rows))
 
+    def estimate(self, query: Vector) -> tuple[Cosines, Vector]:
+        """Return an estimate of the cosine of every row with a query, and the vector whose cosines these are.
+
+        Here, they are exact.
+        """
+        return self.product(query), query
+
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order."""
         self._matrix, self._sealed = self.matrix[rows], None
@@ -225,15 +232,15 @@ def rescore(matrix: Matrix, query: Vector, rows: Rows) -> Cosines:
 
 
 PRUNE_FROM = 200_000
-"""Number of rows from which heads are used. They are faster from 50,000 on, but computing them delays the first search
-by a second or more, and up to this number comparing all rows takes a few milliseconds.
-"""
+"""Number of rows from which heads are compared first. Up to this number comparing all rows takes a few milliseconds."""
+# Estimates by heads alone are quicker from this part of it on.
+_ESTIMATE_FROM = 0.25
 
 # A head has this share of the squared length. If it would be longer than the second share of a vector, reading heads
 # first saves too little.
-_SETTLED, _LONGEST = 0.7, 0.6
+_SETTLED, _LONGEST = 0.75, 0.6
 # Number of rows to find the principal components, and the growth of the table after which they are found again.
-_SAMPLE, _GROWN = 20_000, 4
+_SAMPLE, _GROWN = 10_000, 4
 # Rows that are compared in full first: their k-th best cosine is the one to reach.
 _FIRST = 1_024
 # At most this share of the eligible rows, but at least this many per result, are compared in full.
@@ -310,6 +317,24 @@ class PrunedTable(VectorTable):
             return super().top(query, k, eligible)
         return found, cosines
 
+    @property
+    def is_pruned(self) -> bool:
+        """Whether a search compares heads first, so that it may miss a neighbour."""
+        return len(self) >= self._prune_from
+
+    def estimate(self, query: Vector) -> tuple[Cosines, Vector]:
+        """Return an estimate of the cosine of every row with a query, and the vector whose cosines these are.
+
+        Where there are heads, it is the part of the query that they cover.
+        """
+        heads = self._current_heads() if len(self) >= _ESTIMATE_FROM * self._prune_from else None
+        return super().estimate(query) if heads is None else heads.estimate(query)
+
+    def beyond_estimate(self, query: Vector) -> Cosines | float:
+        """Return by row how much higher its cosine may be than `estimate` says; 0 if that is exact."""
+        heads = self._current_heads() if len(self) >= _ESTIMATE_FROM * self._prune_from else None
+        return 0.0 if heads is None else heads.beyond(query)
+
     def _nearest(self, query: Vector, k: int, rows: Rows | None, chosen: Rows) -> tuple[Rows, Cosines]:
         """Return the nearest of the chosen places in `rows` (None: every row)."""
         numbers = chosen if rows is None else rows[chosen]
@@ -380,6 +405,15 @@ class _Heads:
             heads, tails = self._split(matrix[start : start + _PORTION])
             self._heads.append_matrix(heads)
             self._tails.append_matrix(tails[:, np.newaxis])
+
+    def estimate(self, query: Vector) -> tuple[Cosines, Vector]:
+        """Return the cosines of all rows as estimated from the heads, and the part of the query that these cover."""
+        head = self._directions.T @ query
+        return self._heads.product(head), (self._directions @ head).astype(np.float32, copy=False)
+
+    def beyond(self, query: Vector) -> Cosines:
+        """Return the highest product that each row's tail may have with that of a query."""
+        return self._tails.matrix[:, 0] * self._split(query[np.newaxis])[1][0]
 
     def compare(self, query: Vector, eligible: Mask | None) -> tuple[Rows | None, Cosines, Cosines]:
         """Return the eligible rows (None: all), their cosines as estimated from the heads, and upper bounds."""

@@ -217,6 +217,7 @@ def _recall(
         mode=check_mode(data.mode),
         expand=data.expand,
         min_trust=check_trust(data.min_trust),
+        exact=data.exact,
         offset=seen,
         max_bytes=most,
         **places,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, TypeVar
 
 import msgspec
@@ -450,9 +451,9 @@ class EntryRows(Rows):
             self._check_work(work)
             found = self._all("list_indexed", tenant, self._array([sequence for sequence, _ in page]), slot)
             rows = {row[0]: row for row in found}
-            for sequence, namespace in page:
-                if sequence in rows:
-                    yield from self._index_rows_of(namespace, [rows[sequence]], size, origins)
+            for namespace, of_it in groupby(page, key=_namespace):
+                known = [rows[sequence] for sequence, _ in of_it if sequence in rows]
+                yield from self._index_rows_of(namespace, known, size, origins)
 
     def _look_up_entries(self, tenant: str, sequences: list[int], work: int) -> Iterator[Entry]:
         begin, size = 0, FIRST_PAGE
@@ -466,6 +467,10 @@ class EntryRows(Rows):
 
 def _pages(items: list[T], size: int) -> Iterator[list[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _namespace(place: tuple[int, str]) -> str:
+    return place[1]
 
 
 def _sequence(entry: Entry) -> int:
