@@ -267,6 +267,7 @@ HARMLESS_COMMANDS = {
     "ledger deletions",
     "ledger rollbacks",
     "ledger anchor",
+    "upgrade",  # it changes tables, and no memory
     "migrate",  # it copies what is there to a database without memory
     "permissions list",
     "permissions epoch",

@@ -70,6 +70,7 @@ OWN_TEXT = {
     "store/postgres/dialect.py:POSTGRES": "the statements of the package",
     "store/sql/dialect.py:_UPSERT": "the statements of the package",
     "store/postgres/migration.py:_INDEX": "the migrations of the package",
+    "store/postgres/move.py:_INDEX": "the schema of the package",
     "client/generate.py": "the source of the client",
     "store/postgres/errors.py:_WHILE_CONNECTING": "what a database server says while a connection is made",
     "store/sql/errors.py:_SECRET_SETTING": "the address of the database, which the operator gives",

@@ -184,7 +184,8 @@ def test_an_erasure_elsewhere_is_seen_and_scrubbed(address: str, memory: Memory,
     other = Agent(run_child, address)
     memory.scope(user="ada").set("name", "Ada")
     assert other('memory.scope(user="ada").value("name")') == "'Ada'"
-    assert memory.erase(user="ada").scrubbed
+    assert memory.erase(user="ada").scrubbed == ("://" not in address)
+    assert memory.scrub()
     assert other('memory.scope(user="ada").value("name")') == "None"
     assert other('memory.scope(user="ada").set("name", "back").version') == "2"
 

@@ -214,7 +214,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         **dict.fromkeys(("credentials", "guards", "servers", "settings"), "objects of the program that loads"),
         "door": "who calls; each door says its own",
         **dict.fromkeys(
-            ("durability", "ledger", "ledger_text", "limits", "pool", "read_from", "statement_timeout"),
+            ("cache", "durability", "ledger", "ledger_text", "limits", "pool", "read_from", "statement_timeout"),
             "opens a memory; a server has it as a setting",
         ),
         "effect": "a request as a value, which the doors make",

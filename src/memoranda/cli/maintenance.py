@@ -18,7 +18,7 @@ from memoranda.server.environment import resolve_all
 
 if TYPE_CHECKING:
     from memoranda.governance.maintenance import Finding
-    from memoranda.model.remains import Remains
+    from memoranda.model.probes import Remains
 
 
 app = group()
@@ -99,7 +99,7 @@ def sweep(
     )
 
 
-@command(app, "upgrade", changes=True, example="memoranda upgrade --finish")
+@command(app, "upgrade", example="memoranda upgrade --finish")
 def upgrade(
     desk: Desk,
     finish: Annotated[

@@ -24,7 +24,7 @@ from memoranda.model.effect import Approval, WriteEffect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import RUN_RECORD, SESSION_RECORD
-from memoranda.model.remains import Remains
+from memoranda.model.probes import Remains
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 

@@ -15,7 +15,7 @@ from memoranda.engine.derivation import call_for_sources, editing, fact_ref, lin
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
-from memoranda.engine.verbs import Call, MayRead, Outcome, verb
+from memoranda.engine.verbs import Call, MayRead, Outcome, verb, within_scope
 from memoranda.errors import Conflict, Held, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.block import lines_of
 from memoranda.model.clock import from_micros, moment_after, to_micros
@@ -437,11 +437,7 @@ def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
 # writes
 
 
-def _within(effect: Repeatable) -> tuple[Scope, ...]:
-    return tuple(dict.fromkeys((effect.scope, *(write.scope for write in _writes(effect)))))
-
-
-@verb(SetFact, within=_within, find_replay=find_replay, keep_replay=keep_replay)
+@verb(SetFact, within=within_scope, find_replay=find_replay, keep_replay=keep_replay)
 def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     """Write a fact and its revision, if it is at the version the caller expects.
 
@@ -561,7 +557,7 @@ def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
     )
 
 
-@verb(DeleteFact, within=_within, find_replay=find_replay, keep_replay=keep_replay)
+@verb(DeleteFact, within=within_scope, find_replay=find_replay, keep_replay=keep_replay)
 def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
     """Delete a fact and return whether there was one; its history stays until it is erased."""
     ensure_open(rows, effect.scope)
@@ -620,6 +616,10 @@ def contest_facts(
             # A caller who has not seen what is current is told so: a decision could not carry out such a write either.
             _ensure_expected(write, fact)
     return contest(rows, effect, (fact.origin for fact in current.values()), call)
+
+
+def _within(effect: WriteFacts) -> tuple[Scope, ...]:
+    return tuple(dict.fromkeys((effect.scope, *(write.scope for write in effect.writes))))
 
 
 @verb(WriteFacts, within=_within, find_replay=find_replay, keep_replay=keep_replay)

@@ -588,7 +588,7 @@ class Gate:
             raise
         if isinstance(result, Refused):
             raise result
-        for path in set(call.emptied):
+        for path in set(call.emptied) if call.emptied else ():
             self._indexes.remove_segments(effect.scope.tenant, path)
         return result
 

@@ -80,9 +80,12 @@ def carry_out(rows: Transaction, effect: Effect, call: Call) -> Any:
     call.checks.ensure_settled()
     if verb.keep_replay is not None and not isinstance(outcome.value, Refused):
         verb.keep_replay(rows, effect, outcome.value, call)
-    call.emptied.extend(note.scope for note in outcome.notes if note.effect in _EMPTYING and not _is_replaced(note))
-    for subject in {None if path is None else path.partition("/")[0] for path in call.emptied}:
-        rows.remove(SegmentPiece, effect.scope.tenant, subject)
+    for note in outcome.notes:
+        if note.effect in _EMPTYING and not _is_replaced(note):
+            call.emptied.append(note.scope)
+    if call.emptied:
+        for subject in {None if path is None else path.partition("/")[0] for path in call.emptied}:
+            rows.remove(SegmentPiece, effect.scope.tenant, subject)
     if outcome.notes:
         notes = with_findings(outcome.notes, call.findings) if call.findings else outcome.notes
         append(rows, notes, Signature.of(effect, call))

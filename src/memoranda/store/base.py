@@ -30,8 +30,8 @@ from memoranda.model.fact import Fact, Revision
 from memoranda.model.guard import GuardRule
 from memoranda.model.omission import Omission
 from memoranda.model.policy import Grant
+from memoranda.model.probes import Remains
 from memoranda.model.rejection import StoredRejection
-from memoranda.model.remains import Remains
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
 

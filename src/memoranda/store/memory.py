@@ -28,8 +28,8 @@ from memoranda.model.guard import GuardRule
 from memoranda.model.names import collection_key, lies_under
 from memoranda.model.omission import Omission
 from memoranda.model.policy import Grant
+from memoranda.model.probes import Remains
 from memoranda.model.rejection import StoredRejection
-from memoranda.model.remains import Remains
 from memoranda.model.scope import Scope
 from memoranda.model.trust import TRUSTED, Origin
 from memoranda.model.value import decode, encode

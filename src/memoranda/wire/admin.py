@@ -19,7 +19,7 @@ from memoranda.model.lineage import Tainted as Tainted
 from memoranda.model.policy import Grant as StoredGrant
 from memoranda.model.policy import Level
 from memoranda.model.policy import Role as StoredRole
-from memoranda.model.remains import Remains as Remains
+from memoranda.model.probes import Remains as Remains
 from memoranda.model.transfer import Imported as Imported
 from memoranda.model.trust import OriginKind
 from memoranda.wire.codec import plain

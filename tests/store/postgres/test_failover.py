@@ -15,7 +15,7 @@ import pytest
 import memoranda
 from memoranda.errors import Busy, ReadOnly, Unavailable
 from memoranda.store.base import TenantState
-from memoranda.store.postgres import PostgresStore, connection, deadline
+from memoranda.store.postgres import PostgresStore, connection, deadline, pool
 
 Server = postgres_server.PostgresServer
 PATIENCE = 60.0
@@ -92,7 +92,8 @@ def failing() -> Iterator[Pair]:
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notice sooner that a server is frozen; what is tested does not depend on how soon."""
     monkeypatch.setattr(deadline, "SILENCE", 0.3)
-    monkeypatch.setattr(deadline, "PROBE", 0.7)
+    for module in (deadline, pool):
+        monkeypatch.setattr(module, "PROBE", 0.7)
 
 
 def state(revision: int) -> Callable[[Any], None]:
@@ -307,7 +308,7 @@ def test_what_others_were_writing_when_the_primary_froze_keeps_no_read_from_the_
         ada.set("kiln.cone", 7)
         memory.settle()
         thawed.catch_up()
-        positions = memory._gate._store._positions  # type: ignore[attr-defined]
+        positions = memory._gate._store._log  # type: ignore[attr-defined]
         known = list(positions._transactions)
         assert len(known) == 2 and all(number is not None for _, number in known)
         far = 1 << 40  # the log of the primary went on, and the standby never gets that

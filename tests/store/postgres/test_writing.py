@@ -477,3 +477,21 @@ def test_a_scrub_rewrites_the_tables_and_gives_way_to_those_who_read(postgres: S
         assert store.read(look) is False
         assert store.scrub() is True
         assert revision_of(store) == 1
+
+
+def test_what_was_to_be_prepared_behind_an_error_is_prepared_again(database: str):
+    """The driver takes a statement that follows an error in a pipeline for prepared, and forgets that only at times."""
+
+    def fail(rows: Any) -> None:
+        rows.connection.execute("SELECT 1 / 0")
+        rows.tenant_state("default")
+
+    with PostgresStore(database, pool=1, busy_timeout=0) as store:
+        for works in (False, False, True, False):
+            if works:
+                store.transact(state(1))
+            else:
+                with pytest.raises(StorageError, match="division by zero"):
+                    store.transact(fail)
+        store.transact(state(2))
+        assert revision_of(store) == 2

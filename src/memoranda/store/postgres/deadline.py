@@ -13,7 +13,8 @@ import os
 import select
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -90,6 +91,19 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Run a generator of the driver that waits for the server; raise `Silent` if it waits for nothing."""
         return super().wait(self._watch(gen), *args, **options)
 
+    @contextmanager
+    def pipeline(self) -> Iterator[psycopg.Pipeline]:
+        """Send statements without waiting for each answer; after an error, prepare all of them again.
+
+        One that was to be prepared behind the error was not, and the driver may take it for prepared.
+        """
+        try:
+            with super().pipeline() as pipeline:
+                yield pipeline
+        except BaseException:
+            self._prepared.clear()
+            raise
+
     def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         # The driver wakes ten times a second, ready or not.
         server = self.server
@@ -125,6 +139,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         if info.hostaddr and not info.host.startswith("/"):
             place["hostaddr"] = info.hostaddr
         return make_conninfo("", **given, **{key: value for key, value in place.items() if value}).encode()
+
+
+def lock_timeout(seconds: float) -> str:
+    """Return the setting of how long to wait for a lock, at least a millisecond: 0 would mean forever."""
+    return str(max(1, int(seconds * 1000)))
 
 
 _OF_ALL_HOSTS = frozenset({"host", "hostaddr", "port", "password", "target_session_attrs", "load_balance_hosts"})

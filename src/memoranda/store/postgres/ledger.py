@@ -18,6 +18,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +29,7 @@ from memoranda.errors import Busy, Corrupt
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.value import hash_body
 from memoranda.store.base import Widen, subject_of
+from memoranda.store.postgres.deadline import lock_timeout
 from memoranda.store.postgres.dialect import SQL
 
 if TYPE_CHECKING:
@@ -172,9 +174,13 @@ def void_event(tenant: str, position: int, at: datetime) -> Event:
 class Positions:
     """Gives out positions; threads that ask at the same moment share a statement."""
 
-    def __init__(self, pool: Pool) -> None:
-        """Take connections from a pool that writers do not use, so that they never wait for one another."""
+    def __init__(self, pool: Pool, patience: float) -> None:
+        """Take connections from a pool that writers do not use, so that they never wait for one another.
+
+        A lock is waited for at most `patience` seconds.
+        """
         self._pool = pool
+        self._patience = patience
         self._asking = threading.Lock()
         self._guard = threading.Lock()
         self._waiting: list[_Request] = []
@@ -184,13 +190,21 @@ class Positions:
         mine = _Request(tenant, count)
         with self._guard:
             self._waiting.append(mine)
-        with self._asking:
+        if not self._asking.acquire(timeout=self._patience):
+            with self._guard:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                    raise psycopg.errors.LockNotAvailable("other threads wait for positions of the ledger")
+            self._asking.acquire()  # it is being asked for
+        try:
             if not mine.last:
                 # Also if another thread has asked for this one in vain.
                 with self._guard:
                     batch = self._waiting if mine in self._waiting else [mine, *self._waiting]
                     self._waiting = []
                 self._take_all(batch)
+        finally:
+            self._asking.release()
         return mine.last
 
     def _take_all(self, batch: list[_Request]) -> None:
@@ -200,10 +214,24 @@ class Positions:
             by_tenant[one.tenant].append(one)
         with self._pool.rows() as rows:
             for tenant, requests in by_tenant.items():
-                last = take_positions(rows.connection, tenant, sum(one.count for one in requests), "off")
+                last = self._take_apart(rows.connection, tenant, sum(one.count for one in requests))
                 for one in reversed(requests):
                     one.last = last
                     last -= one.count
+
+    def _take_apart(self, connection: psycopg.Connection[Any], tenant: str, count: int) -> int:
+        """Take positions in a transaction of their own, whose patience begins with the lock on the table."""
+        try:
+            with connection.pipeline():
+                connection.execute(b"BEGIN")
+                connection.execute(SQL["set_manner"], (lock_timeout(self._patience), "off"))
+                found = connection.execute(SQL["take_positions"], (tenant, count, "off"))
+                connection.execute(b"COMMIT")
+        except psycopg.Error:
+            with suppress(psycopg.Error):
+                connection.execute(b"ROLLBACK")
+            raise
+        return _last_position(found)
 
 
 class _Request:
@@ -217,13 +245,17 @@ class _Request:
 
 
 def take_positions(connection: Any, tenant: str, count: int, synchronous_commit: str) -> int:
-    """Take positions in the transaction of a connection, or in one of their own; return the last one.
+    """Take positions in the transaction of a connection; return the last one.
 
-    It need not wait for the disk: an event that is there later was written after it, to the same log.
+    One of their own need not wait for the disk: an event that is there later was written after it, to the same log.
     """
-    found = connection.execute(SQL["take_positions"], (tenant, count, synchronous_commit)).fetchone()
-    assert found is not None, "it returns one row"
-    return found[0]
+    return _last_position(connection.execute(SQL["take_positions"], (tenant, count, synchronous_commit)))
+
+
+def _last_position(found: psycopg.Cursor[Any]) -> int:
+    row = found.fetchone()
+    assert row is not None, "it returns one row"
+    return row[0]
 
 
 class Sequencer:

@@ -23,9 +23,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from memoranda.errors import Busy, UsageError
-from memoranda.store.postgres import deadline
 from memoranda.store.postgres.connection import Partitions, PostgresRows, Rights
-from memoranda.store.postgres.deadline import LONGEST_ANSWER, SILENCE, Connection, Server
+from memoranda.store.postgres.deadline import LONGEST_ANSWER, PROBE, SILENCE, Connection, Server, answers_within
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import NoPrimary, NoStandby, code_of, is_standby
 from memoranda.store.sql.errors import use_after_close, without_secrets
@@ -253,8 +252,8 @@ class Pool:
                 server.failed = time.monotonic()  # one thread asks, and the others go on without this host
                 server.asked += 1
             # Reads that another host could answer wait here too, so it is asked briefly, and thoroughly now and then.
-            patience = deadline.PROBE if server.asked % _THOROUGHLY == 0 else _BRIEFLY
-            if deadline.answers_within(make_conninfo("", **parameters).encode(), patience):
+            patience = PROBE if server.asked % _THOROUGHLY == 0 else _BRIEFLY
+            if answers_within(make_conninfo("", **parameters).encode(), patience):
                 server.asked = 0
                 yield server, parameters
             else:

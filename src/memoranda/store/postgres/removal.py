@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from memoranda.model.remains import Remains
+from memoranda.model.probes import Remains
 from memoranda.store.postgres.deadline import Connection
 from memoranda.store.postgres.dialect import PARTITIONED, SQL, fill
 

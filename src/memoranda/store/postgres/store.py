@@ -15,11 +15,11 @@ from typing import TypeVar
 import psycopg
 
 from memoranda.errors import Busy, Unavailable
-from memoranda.model.remains import Remains
+from memoranda.model.probes import Remains
 from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Transaction, Widen
 from memoranda.store.postgres.connection import PostgresRows, Proof
-from memoranda.store.postgres.deadline import LONGEST_REWRITE, Silent
+from memoranda.store.postgres.deadline import LONGEST_REWRITE, Silent, lock_timeout
 from memoranda.store.postgres.dialect import SQL
 from memoranda.store.postgres.errors import (
     Behind,
@@ -32,7 +32,7 @@ from memoranda.store.postgres.errors import (
 )
 from memoranda.store.postgres.ledger import Positions, Sequencer
 from memoranda.store.postgres.migration import Manner, finish, is_current, migrate
-from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, Settings, is_in_recovery, read_address
+from memoranda.store.postgres.pool import Durability, Pool, ReadFrom, is_in_recovery, read_address
 from memoranda.store.postgres.removal import reclaim, rewrite
 from memoranda.store.sql.errors import reentrant_call, use_after_fork, would_wait
 
@@ -122,7 +122,7 @@ class PostgresStore:
         )
         self.url = self._settings.url
         self._pid = os.getpid()
-        self._manner = _lock_timeout(self._settings), "off" if durability == "normal" else "on"
+        self._manner = lock_timeout(busy_timeout), "off" if durability == "normal" else "on"
         self._own = threading.local()
         self._pool = Pool(self._settings)
         self._standby = Pool(self._settings, beside=self._pool) if self._settings.has_standbys else None
@@ -130,7 +130,7 @@ class PostgresStore:
         self._roams = False
         # Connections for the ledger alone: a writer that has one of the others must not wait for one more of them.
         self._side = Pool(self._settings)
-        self._positions = Positions(self._side)
+        self._positions = Positions(self._side, busy_timeout)
         self._sequencer = Sequencer(self._side, self.url, busy_timeout, self._retry)
         try:
             # An address without an answer is most likely wrong, so it is not retried.
@@ -523,11 +523,6 @@ def _await_position(rows: PostgresRows, least: int) -> None:
             if time.monotonic() > deadline:
                 raise Behind(f"`{connection.info.host}` has not replayed yet what this process wrote")
             time.sleep(0.001)
-
-
-def _lock_timeout(settings: Settings) -> str:
-    """Return the milliseconds to wait for a lock, at least one: 0 would mean forever."""
-    return str(max(1, int(settings.busy_timeout * 1000)))
 
 
 def _undo(rows: PostgresRows) -> None:

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 import apsw
 
-from memoranda.model.remains import Remains
+from memoranda.model.probes import Remains
 from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Transaction
 from memoranda.store.sql.errors import use_after_close, use_after_fork
