@@ -479,7 +479,7 @@ class Gate:
                     self._record_refusal(rows, effect, call, reason)
                 return is_current, None
 
-            is_current, denied = self._store.transact(refuse, within=_within(effect))
+            is_current, denied = self._store.transact(refuse, within=VERBS[type(effect)].within(effect))
             if denied is not None:
                 raise denied from None
             if is_current:
@@ -581,7 +581,7 @@ class Gate:
         """Return the result of some work in a transaction, or raise the refusal that it returned or ran into."""
         wait = not caller.at_once
         try:
-            result = self._store.transact(work, wait=wait, within=_within(effect))
+            result = self._store.transact(work, wait=wait, within=VERBS[type(effect)].within(effect))
         except Rejected as refusal:  # found while it was carried out: what was written until then is undone
             reason = refusal.message
             self._store.transact(lambda rows: self._record_refusal(rows, effect, call, reason), wait=wait, within=())
@@ -716,10 +716,6 @@ def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: C
 
 class _Unexamined(Exception):  # a signal to the gate itself, which no caller sees
     """A write was not looked through by the rules that the tenant has now."""
-
-
-def _within(effect: Effect) -> Sequence[Scope] | None:
-    return VERBS[type(effect)].within(effect)
 
 
 def _places(effect: Effect, demands: Iterable[Demand]) -> Iterator[tuple[Scope, str]]:

@@ -152,10 +152,12 @@ class LedgerEnd:
 
         Where the store chains events as they are appended, that includes the hash of the event before it.
         """
-        signature, position = self._signature, self.next_position
+        signature = self._signature
+        if len(self._events) == len(self._positions):
+            self.reserve(1)
         event = Event(
             tenant=signature.tenant,
-            position=position,
+            position=self._positions[len(self._events)],
             at=signature.at,
             actor=signature.actor,
             door=signature.door,

@@ -331,6 +331,8 @@ class ShelfIndex:
 
     def repetitions(self, sequences: Iterable[int]) -> set[int]:
         """Return those of these entries whose words another entry may have too."""
+        if not self._rows_alike.have_repeated:
+            return set()
         with self.lock:
             places, _ = self._places(np.fromiter(sequences, np.int64))
             held, counted = self._sequence.rows, self._rows_alike
@@ -595,9 +597,11 @@ class ShelfIndex:
 class _Counts:
     """How many rows have the same words, by a hash of the words."""
 
-    __slots__ = ("_changed", "_counts", "_numbers")
+    __slots__ = ("_changed", "_counts", "_numbers", "have_repeated")
 
     def __init__(self) -> None:
+        self.have_repeated = False
+        """Whether two rows ever had the same words."""
         self._changed: dict[int, int] = {}
         """The counts that are known; what a segment does not have is here."""
         self._numbers: NDArray[np.int64] = np.empty(0, np.int64)
@@ -624,7 +628,8 @@ class _Counts:
             copies.append(known.get(words, 0) > 0)
             for number in {words, wording}:
                 if number:
-                    known[number] = known.get(number, 0) + 1
+                    rows = known[number] = known.get(number, 0) + 1
+                    self.have_repeated |= rows > 1
         return copies
 
     def add(self, number: int, rows: int) -> None:
@@ -653,6 +658,7 @@ class _Counts:
 
     def load(self, segment: Segment) -> None:
         self._numbers, self._counts = segment.array("alike"), segment.array("alike.rows")
+        self.have_repeated = bool((self._counts > 1).any())
 
 
 def _columns_of(metadata: list[bytes]) -> Columns:
