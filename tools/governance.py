@@ -122,7 +122,9 @@ def results_of_tests() -> dict[int, Result]:
             raise SystemExit(run.stdout + run.stderr)
         passed: defaultdict[str, list[bool]] = defaultdict(list)
         for case in ElementTree.parse(report).getroot().iter("testcase"):
-            passed[case.attrib["name"].partition("[")[0]].append(len(case) == 0)
+            passed[case.attrib["name"].partition("[")[0]].append(
+                case.find("failure") is None and case.find("error") is None and case.find("skipped") is None
+            )
     return {
         number: "held" if each and all(all(passed[test.name] or [False]) for test in each) else "failed"
         for number, each in chosen.items()
