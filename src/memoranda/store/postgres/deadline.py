@@ -13,7 +13,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,7 +92,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return super().wait(self._watch(gen), *args, **options)
 
     @contextmanager
-    def pipeline(self) -> Iterator[psycopg.Pipeline]:
+    def pipeline(self) -> Generator[psycopg.Pipeline]:
         """Send statements without waiting for each answer; after an error, prepare all of them again.
 
         One that was to be prepared behind the error was not, and the driver may take it for prepared.
