@@ -223,7 +223,7 @@ class ServerLife(Life):
         self.server = server
 
     def open_failing(self, trial: Trial) -> Store:
-        return PostgresStore(self.disk.url, busy_timeout=0.05 if trial.point.persistent else 30.0)
+        return PostgresStore(self.disk.url, busy_timeout=0.25 if trial.point.persistent else 30.0)
 
     def open_sound(self, trial: Trial) -> Store:
         return PostgresStore(self.server.url())
