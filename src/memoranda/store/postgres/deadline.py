@@ -42,6 +42,8 @@ class Silent(psycopg.OperationalError):
     """A server did not answer in time; the connection is closed."""
 
     sqlstate = "08006"
+    server_answers = False
+    """Whether it answered on another connection, so that this one waited for a lock or a slow statement."""
 
 
 class Server:
@@ -125,11 +127,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _ensure_alive(self, silent: float) -> None:
         """Close the connection and raise `Silent` if its server does not answer at all, or not here for too long."""
-        if silent <= self.limit and (self.server is None or self.server.answers(self._own_address())):
+        answers = self.server is None or self.server.answers(self._own_address())
+        if answers and silent <= self.limit:
             return
         where = f"`{self.server.name}`" if self.server is not None else "the server"
         self.close()
-        raise Silent(f"{where} does not answer: no word on this connection for {silent:.0f} seconds")
+        error = Silent(f"{where} does not answer: no word on this connection for {silent:.0f} seconds")
+        error.server_answers = answers
+        raise error
 
     def _own_address(self) -> bytes:
         # The address that was resolved then, so that no name has to be looked up now.

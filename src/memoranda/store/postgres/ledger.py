@@ -18,7 +18,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +28,7 @@ from memoranda.errors import Busy, Corrupt
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.value import hash_body
 from memoranda.store.base import Widen, subject_of
-from memoranda.store.postgres.deadline import lock_timeout
+from memoranda.store.postgres.deadline import Connection, Silent
 from memoranda.store.postgres.dialect import SQL
 
 if TYPE_CHECKING:
@@ -219,19 +218,19 @@ class Positions:
                     one.last = last
                     last -= one.count
 
-    def _take_apart(self, connection: psycopg.Connection[Any], tenant: str, count: int) -> int:
-        """Take positions in a transaction of their own, whose patience begins with the lock on the table."""
+    def _take_apart(self, connection: Connection, tenant: str, count: int) -> int:
+        """Take positions in a transaction of their own.
+
+        The server is not told how long it may wait for a lock, which would take three statements more: a wait that is
+        too long ends here, with the connection.
+        """
+        connection.limit = self._patience
         try:
-            with connection.pipeline():
-                connection.execute(b"BEGIN")
-                connection.execute(SQL["set_manner"], (lock_timeout(self._patience), "off"))
-                found = connection.execute(SQL["take_positions"], (tenant, count, "off"))
-                connection.execute(b"COMMIT")
-        except psycopg.Error:
-            with suppress(psycopg.Error):
-                connection.execute(b"ROLLBACK")
-            raise
-        return _last_position(found)
+            return take_positions(connection, tenant, count, "off")
+        except Silent as error:
+            if not error.server_answers:
+                raise
+            raise psycopg.errors.LockNotAvailable("another program keeps the positions of the ledger locked") from error
 
 
 class _Request:
@@ -249,13 +248,9 @@ def take_positions(connection: Any, tenant: str, count: int, synchronous_commit:
 
     One of their own need not wait for the disk: an event that is there later was written after it, to the same log.
     """
-    return _last_position(connection.execute(SQL["take_positions"], (tenant, count, synchronous_commit)))
-
-
-def _last_position(found: psycopg.Cursor[Any]) -> int:
-    row = found.fetchone()
-    assert row is not None, "it returns one row"
-    return row[0]
+    found = connection.execute(SQL["take_positions"], (tenant, count, synchronous_commit)).fetchone()
+    assert found is not None, "it returns one row"
+    return found[0]
 
 
 class Sequencer:
