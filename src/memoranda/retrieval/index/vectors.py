@@ -163,6 +163,10 @@ class VectorTable:
         """
         return self.product(query), query
 
+    def cosines(self, query: Vector, rows: Rows) -> Cosines:
+        """Return the cosines of some rows with a query, in single precision."""
+        return gather(self.matrix, query, rows)
+
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order."""
         self._matrix, self._sealed = self.matrix[rows], None
