@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from memoranda.engine.portions import PortionBook, StoredShelf
 from memoranda.model.entry import Collection, Entry, Match, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
-from memoranda.engine.portions import PortionBook, StoredShelf
 from memoranda.store.base import EntryQuery, Reader, Store
 
 if TYPE_CHECKING:

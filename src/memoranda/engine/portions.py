@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -161,11 +161,17 @@ class PortionBook:
 
     def drop(self, shelf: Shelf, why: str) -> None:
         """Remove the portions of a shelf, which are damaged: they are made again from the rows."""
-        _warn("The stored index of `%s` in `%s` is dropped, and made again from the rows: %s", shelf, why)
+        _warn(
+            "The stored index of `%s` in `%s` is dropped, and made again from the rows: %s",
+            shelf.collection,
+            shelf.scope,
+            why,
+        )
         self._write(shelf, lambda rows: rows.remove_portions(shelf))
 
     def _make_missing(self, store: Store, shelf: Shelf) -> bool:
         """Make portions of what has none, if that is much; return whether the rest may be indexed in memory."""
+        enough = _UNSTORED * ROWS
         while True:
             plan = store.read(lambda rows: _plan(rows, shelf))
             if plan is None:
@@ -173,10 +179,12 @@ class PortionBook:
             if plan.gone is None:
                 if not self._write(shelf, lambda rows: rows.remove_portions(shelf) or True):
                     return False
-            elif plan.missing < _UNSTORED * ROWS:
-                return True
+            elif plan.missing < enough:
+                return bool(plan.portions)  # without any there is no spread of vectors to measure by
             elif not self._make(store, shelf, plan):
                 return plan.missing < _MOST_UNSTORED * ROWS
+            else:
+                enough = ROWS
 
     def _make(self, store: Store, shelf: Shelf, plan: _Plan) -> bool:
         """Make a portion of the first range that has none; return whether there is one now."""
@@ -191,8 +199,11 @@ class PortionBook:
         made = store.read(lambda rows: _make(rows, place, where, plan.space))
         kept = self._write(shelf, lambda rows: keep(rows, made))
         if kept is None:
-            # Something of it was removed meanwhile, or another process was quicker: now nobody else writes.
-            kept = self._write(shelf, lambda rows: _has_portion(rows, place, where) or keep(rows, _make(rows, place, where, plan.space)))
+            # Something of it was removed meanwhile, or another process was quicker: now no other writer goes on.
+            kept = self._write(
+                shelf,
+                lambda rows: _has_portion(rows, place, where) or keep(rows, _make(rows, place, where, plan.space)),
+            )
         return bool(kept)
 
     def _write(self, shelf: Shelf, work: Callable[[Transaction], T]) -> T | None:
@@ -230,6 +241,8 @@ def _plan(rows: Reader, shelf: Shelf) -> _Plan | None:
         ranges.append(_Range(namespace, after, None))
     counted = [(_count(rows, shelf, one, space), one) for one in ranges]
     missing = sum(count for count, _ in counted)
+    # Gaps first, and of what is newer where most is.
+    counted.sort(key=lambda pair: (pair[1].before is None, -pair[0]))
     ranges = [one for count, one in counted if count]
     return _Plan(rows.shelf_state(shelf), space, portions, gone, tuple(ranges), missing)
 
@@ -374,17 +387,43 @@ class _Parts:
 
         if not set(self._portions) <= set(rows.portions(self._shelf)):
             raise Changed
-        numbers = {(one.namespace, one.first): number for number, one in enumerate(self._portions)}
         counts: Counter[str] = Counter()
         asked = self._portions[start:end]
-        for namespace in sorted({one.namespace for one in asked}):
-            place = msgspec.structs.replace(self._shelf, namespace=namespace)
-            firsts = [one.first for one in asked if one.namespace == namespace]
-            for first, name, part in rows.parts(place, firsts, names):
-                counts[name] += 1
-                yield numbers[namespace, first], name, part
+        for number, name, part in _read_parts(rows, self._shelf, asked, names):
+            counts[name] += 1
+            yield start + number, name, part
         if any(counts[name] != len(asked) for name in IN_EACH.intersection(names)):
             raise Damaged("a part of the index of a portion is missing")
+
+
+def entries_with(rows: Reader, shelf: Shelf, words: list[str], is_in: Callable[[Any], bool]) -> Iterator[int]:
+    """Yield the sequences of entries in the portions of a shelf that have all these words.
+
+    0 means that the text that `is_in` looks for is in the metadata of one.
+    """
+    from memoranda.retrieval.index.stored import words_and_values
+
+    portions = rows.portions(shelf)
+    if portions:
+
+        def read(names: Sequence[str]) -> Iterator[tuple[int, str, bytes]]:
+            return _read_parts(rows, shelf, portions, names)
+
+        for found in words_and_values(len(portions), read, words):
+            yield from found.sequences
+            yield from (0 for value in found.values if is_in(value))
+
+
+def _read_parts(
+    rows: Reader, shelf: Shelf, portions: Sequence[Portion], names: Sequence[str]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield some parts of portions: number, name and bytes."""
+    numbers = {(one.namespace, one.first): number for number, one in enumerate(portions)}
+    for namespace in sorted({one.namespace for one in portions}):
+        place = msgspec.structs.replace(shelf, namespace=namespace)
+        firsts = [one.first for one in portions if one.namespace == namespace]
+        for first, name, part in rows.parts(place, firsts, names):
+            yield numbers[namespace, first], name, part
 
 
 def _warn(message: str, *values: object) -> None:

@@ -19,8 +19,8 @@ import msgspec
 from memoranda.engine.confirmations import confirming_voices
 from memoranda.engine.derivation import is_original
 from memoranda.engine.indexes import EntryCache, OpenShelf
-from memoranda.engine.portions import Changed
 from memoranda.engine.pages import content_bytes, is_over, take_within
+from memoranda.engine.portions import Changed
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import EmbedderError, UsageError
 from memoranda.model.block import canonical_line
@@ -197,9 +197,7 @@ def _state(store: Store, shelf: Shelf) -> ShelfState:
     return store.read(lambda rows: rows.shelf_state(shelf), snapshot=False)
 
 
-def _open(
-    store: Store, shelf: Shelf, effect: Recall, now: int, call: Call, *, in_memory: bool
-) -> OpenShelf | None:
+def _open(store: Store, shelf: Shelf, effect: Recall, now: int, call: Call, *, in_memory: bool) -> OpenShelf | None:
     """Return the index to search; None if the collection does not exist."""
     opened = None
     if effect.as_of is None:

@@ -388,9 +388,8 @@ def _by_parts(
     whole = coverage.whole(index, some)
     parts = list(priors) if found is None else [part.of(found) for part in priors]
     if found is not None and scale is not None and scale.likely is not None:
-        # All but the vectors of neighbours is compared first; stored vectors only by their estimates, which are close.
-        if not index.is_stored:
-            scale.likely[found] = index.vectors.cosines(scale.vector, found)
+        # All but the vectors of neighbours is compared first.
+        index.vectors.refine(scale.likely, scale.vector, found)
         dense, cosines = _dense_among(index, scale, found, scale.likely)
         totals = _totals(whole, [*parts, dense], lexical, cosines, threshold, calibration)[0]
         kept = np.sort(selection.spare().best(totals, lexical, cosines, _most_compared(limit, selection), found))

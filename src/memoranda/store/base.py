@@ -112,7 +112,7 @@ class SegmentPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Portion(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of entries of one namespace whose index is stored in parts, so that nobody has to load all of it.
+    """A run of entries of one namespace whose index is stored in parts, so that no process has to load all of it.
 
     It is derived from the entries, and has words and metadata of them.
     """

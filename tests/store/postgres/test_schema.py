@@ -18,7 +18,7 @@ from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
-TABLES = 29
+TABLES = 31
 PARTITIONS = 8
 UNPARTITIONED = SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
 """The schema as databases have it that are older than partitions, once they are migrated."""

@@ -360,7 +360,10 @@ class _Column:
         known = used[used != _MISSING]
         shift = len(used) - len(known)
         return msgspec.msgpack.encode(
-            (msgspec.json.encode([values[code] for code in known.tolist()]), (renumbered - shift).astype("<i4").tobytes())
+            (
+                msgspec.json.encode([values[code] for code in known.tolist()]),
+                (renumbered - shift).astype("<i4").tobytes(),
+            )
         )
 
     def put_packed(self, numbers: NDArray[np.int32], packed: bytes) -> None:
@@ -655,7 +658,11 @@ class Fields:
         return [sorted(words) for words in self._terms]
 
     def add_read(
-        self, actor: NDArray[np.int32], year: NDArray[np.int16], month: NDArray[np.int8], actors: Sequence[Sequence[str]]
+        self,
+        actor: NDArray[np.int32],
+        year: NDArray[np.int16],
+        month: NDArray[np.int8],
+        actors: Sequence[Sequence[str]],
     ) -> None:
         """Add rows that were read before, whose actors have numbers of their own."""
         numbers = np.array([*(self._number(frozenset(words)) for words in actors), NO_ACTOR], np.int32)

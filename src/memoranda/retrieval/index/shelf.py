@@ -613,10 +613,12 @@ class WordingCounts:
 
     @property
     def nbytes(self) -> int:
+        """Approximate size in bytes, without what a segment has mapped."""
         own = self._numbers.nbytes + self._counts.nbytes if self._numbers.base is None else 0
         return own + len(self._changed) * _BYTES_OF_A_LIKENESS
 
     def count(self, number: int) -> int:
+        """Return how many rows have a number."""
         count = self._changed.get(number)
         if count is None:
             count = self._sealed_count(number) if len(self._numbers) else 0
@@ -637,6 +639,7 @@ class WordingCounts:
         return copies
 
     def add(self, number: int, rows: int) -> None:
+        """Count rows of a number."""
         count = self.count(number) + rows
         if count or len(self._numbers):
             self._changed[number] = count
@@ -668,6 +671,7 @@ class WordingCounts:
         contents.later.append(work)
 
     def load(self, segment: Segment) -> None:
+        """Continue the counts of a segment."""
         self._numbers, self._counts = segment.array("alike"), segment.array("alike.rows")
 
 

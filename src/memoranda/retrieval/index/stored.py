@@ -11,6 +11,7 @@ What is newer than the last portion is indexed in memory, as in any other shelf.
 from __future__ import annotations
 
 import functools
+import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, cast
@@ -127,7 +128,11 @@ def words_and_values(portions: int, parts: ReadParts, words: Sequence[str]) -> I
             values.setdefault(portion, []).extend(msgspec.json.decode(raw))
     for portion in range(portions):
         of_words = found.get(portion, [])
-        together = functools.reduce(np.intersect1d, of_words) if words and len(of_words) == len(words) else np.empty(0, np.intp)
+        together = (
+            functools.reduce(np.intersect1d, of_words)
+            if words and len(of_words) == len(words)
+            else np.empty(0, np.intp)
+        )
         of_portion = sequences.get(portion, np.empty(0, np.int64))
         yield StoredWords(of_portion[together].tolist(), values.get(portion, []))
 
@@ -152,7 +157,7 @@ class StoredIndex(ShelfIndex):
         row_of = np.empty(len(order), np.int64)
         row_of[order] = np.arange(len(order))
         ends = np.cumsum([0, *(len(one.array("sequence")) for one in read)]).tolist()
-        places = [row_of[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        places = [row_of[start:end] for start, end in itertools.pairwise(ends)]
         self._load_columns(read, order)
         self._load_threads(read, order)
         self.postings = _StoredPostings(parts, places, "".join(one.letters for one in read))
@@ -196,7 +201,7 @@ class StoredIndex(ShelfIndex):
         """Read the postings of these terms together."""
         missing = {stem for stems in terms if stems not in self._found for stem in stems}
         if missing:
-            cast("_StoredPostings", self.postings).read_ahead(missing)
+            self.postings.read_ahead(missing)
 
     @property
     def spread(self) -> Spread:
@@ -248,8 +253,10 @@ class StoredIndex(ShelfIndex):
         keys: list[ThreadKey] = []
         for one in read:
             names = one.threads
-            keys += [names[number] for number in one.array("thread").tolist()]
-        self.threads.add_linked([keys[place] for place in order.tolist()])
+            numbers: list[int] = one.array("thread").tolist()
+            keys += [names[number] for number in numbers]
+        places: list[int] = order.tolist()
+        self.threads.add_linked([keys[place] for place in places])
         for one in read:
             self.threads.add_cohesion(one.cohesion)
 
@@ -271,9 +278,10 @@ def _renumbered(
 
 def _rounded(matrix: Matrix) -> bytes:
     """Return the rows of a matrix in a quarter of their size: a scale for each, and its numbers in steps of that."""
-    scales = np.abs(matrix).max(axis=1).astype("<f4")
-    steps = np.rint(matrix * (_STEPS / scales)[:, np.newaxis]).astype(np.int8)
-    return scales.tobytes() + steps.tobytes()
+    steps = np.rint(matrix * (_STEPS / np.abs(matrix).max(axis=1, keepdims=True))).astype(np.int8)
+    # Of unit length again: numbers that occur often may all be rounded in one direction.
+    scales = 1 / np.sqrt(np.einsum("ij,ij->i", steps, steps, dtype=np.float32))
+    return scales.astype("<f4").tobytes() + steps.tobytes()
 
 
 def _likely(part: bytes, query: Vector) -> Cosines:
@@ -281,7 +289,8 @@ def _likely(part: bytes, query: Vector) -> Cosines:
     rows = len(part) // (4 + len(query))
     scales = np.frombuffer(part, "<f4", rows)
     steps = np.frombuffer(part, np.int8, offset=4 * rows).reshape(rows, len(query))
-    return (steps.astype(np.float32) @ query) * (scales / _STEPS)
+    cosines = (steps.astype(np.float32) @ query) * scales
+    return cosines.astype(np.float32, copy=False)
 
 
 def _merge(parts: Sequence[bytes], dimension: int) -> Spread:
@@ -291,7 +300,10 @@ def _merge(parts: Sequence[bytes], dimension: int) -> Spread:
     measured = [msgspec.msgpack.decode(part, type=_Spread) for part in parts[:: -(-len(parts) // _MOST_MEASURED) or 1]]
     total = sum(one.rows for one in measured)
     read = [
-        [np.frombuffer(raw, "<f4").reshape(shape).astype(np.float64) for raw, shape in zip(one.arrays, shapes, strict=True)]
+        [
+            np.frombuffer(raw, "<f4").reshape(shape).astype(np.float64)
+            for raw, shape in zip(one.arrays, shapes, strict=True)
+        ]
         for one in measured
     ]
     weights = [one.rows / total for one in measured]
@@ -467,6 +479,9 @@ class _StoredVectors(PrunedTable):
             compared.exact[stored] = compared.likely[stored]  # one that was removed meanwhile is left out later
             compared.exact[found] = matrix @ query
         return compared.exact[rows]
+
+    def refine(self, likely: Cosines, query: Vector, rows: Rows) -> None:
+        """Leave the estimates as they are: reading the vectors would take longer than anything else."""
 
     def top(self, query: Vector, k: int, eligible: Mask | None = None) -> tuple[Rows, Cosines]:
         """Return the k eligible rows nearest to a query and their cosines, nearest first, ties in age order."""

@@ -62,7 +62,9 @@ _MOST_UNCHAINED = 4_096
 """Events whose place in the chain a reader works out itself; a sequencer is not so far behind."""
 _PORTIONS_SINCE = 8
 """The schema whose programs take what is forgotten out of the indexes of portions."""
-_COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "list_sizes", "add_shelf"})
+_COUNTED = frozenset(
+    {"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "list_sizes", "add_shelf"}
+)
 """The statements that read the counts of shelves."""
 _OF_EVENTS = frozenset({"add_tenant", "move_head", "append_event", "put_event_text"})
 """The statements that change nothing but the ledger."""
