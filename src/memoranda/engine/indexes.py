@@ -173,7 +173,6 @@ class IndexBook:
                 return None
             index, space = held.index, held.space
             assert index is not None and space is not None, "it was brought up"
-            held.size = index.nbytes
         self._let_go_of_stored(held)
         return OpenShelf(index, space, EntryCache())
 

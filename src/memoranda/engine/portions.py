@@ -44,8 +44,8 @@ _MOST_UNSTORED = 4
 _BYTES_PER_NUMBER, _BYTES_PER_ENTRY = 5, 280
 """What an index in memory takes for each entry: by the numbers of its vector, and beside them."""
 _MOST_CHANGES = 3
-# Portions whose vectors are read at once.
-_TOGETHER = 4
+# Portions whose vectors are read at once: what was compared is dropped before the next is read.
+_TOGETHER = 1
 _MOST_SIZES = 10_000
 # Seconds until portions are written again after that failed.
 _PAUSE = 60.0
@@ -73,7 +73,11 @@ class StoredShelf:
         self.rows = 0
         """Rows of the index when it was loaded; those that came later are in memory."""
         self.size = 0
-        """How many bytes it took when that was last asked."""
+        """How many bytes it took when it last changed."""
+
+    def note_size(self) -> None:
+        """Ask how many bytes it takes, which waits for those who rank by it."""
+        self.size = 0 if self.index is None else self.index.nbytes
 
 
 class _Size(NamedTuple):
@@ -103,6 +107,14 @@ class _Plan(NamedTuple):
     ranges: tuple[_Range, ...]
     missing: int
     """Entries in these ranges."""
+
+
+class _Changes(NamedTuple):
+    """What came and went on a shelf until a state."""
+
+    state: ShelfState
+    new: list[Indexed]
+    gone: list[int]
 
 
 class _Made(NamedTuple):
@@ -146,18 +158,32 @@ class PortionBook:
         from memoranda.retrieval.index.segment import Damaged
 
         for _ in range(_MOST_CHANGES):
-            index = held.index
-            if index is not None and now >= index.expired_at and store.read(lambda rows: _follow(rows, shelf, held)):
+            if held.index is not None and now >= held.index.expired_at and self._follow(store, shelf, held):
                 return True
             held.index = None
             if not self._make_missing(store, shelf):
                 return False
             try:
                 if store.read(lambda rows: _load(rows, store, shelf, held)):
+                    held.note_size()
                     return True
             except Damaged as error:
                 self.drop(shelf, str(error))
         return False
+
+    def _follow(self, store: Store, shelf: Shelf, held: StoredShelf) -> bool:
+        """Bring an index up to its rows; return False if it has to be loaded anew."""
+        changes = store.read(lambda rows: _changes(rows, shelf, held))
+        index = held.index
+        if changes is None or index is None:
+            return False
+        if changes.state != held.state:
+            with index.lock:  # not while a connection is held: who has this lock may wait for one
+                index.add(changes.new)
+                index.remove(changes.gone)
+            held.state = changes.state
+            held.note_size()
+        return True
 
     def drop(self, shelf: Shelf, why: str) -> None:
         """Remove the portions of a shelf, which are damaged: they are made again from the rows."""
@@ -298,25 +324,21 @@ def _has_portion(rows: Transaction, shelf: Shelf, where: _Range) -> bool:
     return any(one.first == where.after + 1 for one in rows.portions(shelf))
 
 
-def _follow(rows: Reader, shelf: Shelf, held: StoredShelf) -> bool:
-    """Bring an index up to these rows; return False if it has to be loaded anew."""
+def _changes(rows: Reader, shelf: Shelf, held: StoredShelf) -> _Changes | None:
+    """Return what came and went since the state of an index; None if it has to be loaded anew."""
     index, space, state = held.index, held.space, rows.shelf_state(shelf)
     collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
     if index is None or space is None or collection is None or collection.space != space:
-        return False
+        return None
     if not set(held.portions) <= set(rows.portions(shelf)) or index.rows - held.rows >= _UNSTORED * ROWS:
-        return False
-    if state == held.state:
-        return True
+        return None
     gone = rows.removed_since(shelf, held.state.removed) if state.removed != held.state.removed else []
     if gone is None:
-        return False
+        return None
+    if state == held.state:
+        return _Changes(state, [], [])
     new = rows.index_rows(EntryQuery(shelf=shelf, after=held.state.newest), space.embedder)
-    with index.lock:
-        index.add(new)
-        index.remove(gone)
-    held.state = state
-    return True
+    return None if length_hint(new) >= _UNSTORED * ROWS else _Changes(state, list(new), gone)
 
 
 def _load(rows: Reader, store: Store, shelf: Shelf, held: StoredShelf) -> bool:

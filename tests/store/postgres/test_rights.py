@@ -724,7 +724,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 27 * len(MODES)
+        assert len(lockable(app, *MODES)) == 31 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

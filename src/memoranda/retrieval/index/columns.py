@@ -173,7 +173,7 @@ class Columns:
         return {key: column.pack(self._rows) for key, column in self._columns.items()}
 
     @classmethod
-    def unpack(cls, rows: int, parts: Iterable[tuple[str, NDArray[np.int32], bytes]]) -> Columns:
+    def unpack(cls, rows: int, parts: Iterable[tuple[str, NDArray[np.int32], bytes | memoryview]]) -> Columns:
         """Return some columns: each with a key, the numbers of rows, and what `pack` made of these rows."""
         columns = cls()
         columns._rows = rows
@@ -366,7 +366,7 @@ class _Column:
             )
         )
 
-    def put_packed(self, numbers: NDArray[np.int32], packed: bytes) -> None:
+    def put_packed(self, numbers: NDArray[np.int32], packed: bytes | memoryview) -> None:
         """Add the values of rows, which `pack` packed; rows come in ascending order."""
         raw, codes = msgspec.msgpack.decode(packed, type=tuple[bytes, bytes])
         local = np.frombuffer(codes, "<i4")

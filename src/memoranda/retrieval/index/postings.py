@@ -310,7 +310,7 @@ def _ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.int
     return np.arange(ends[-1] if len(ends) else 0) + (starts - ends + sizes).repeat(sizes)
 
 
-def unpack_block(block: bytes, rows: NDArray[np.int64]) -> _Packed:
+def unpack_block(block: bytes | memoryview, rows: NDArray[np.int64]) -> _Packed:
     """Return the postings of a block, whose rows are numbered anew by these, in no particular order."""
     postings = np.frombuffer(block, "<u4")
     kept = (postings & np.uint32((1 << _ROW_SHIFT) - 1)).astype(np.uint64)

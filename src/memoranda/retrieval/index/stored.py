@@ -26,7 +26,7 @@ from memoranda.retrieval.index.neighbours import ThreadKey
 from memoranda.retrieval.index.postings import Postings, merge_postings, unpack_block, unpack_postings
 from memoranda.retrieval.index.segment import Damaged
 from memoranda.retrieval.index.shelf import ShelfIndex, WordingCounts
-from memoranda.retrieval.index.spread import Spread
+from memoranda.retrieval.index.spread import Spread, measure_spread
 from memoranda.retrieval.index.vectors import (
     Cosines,
     Mask,
@@ -61,6 +61,10 @@ _ROUNDING = 0.02
 """What a cosine may be higher than by the rounded vector."""
 # From how many portions the spread is taken: there are enough entries in them.
 _MOST_MEASURED = 16
+# The spread of later rows is measured again after this part of them has changed.
+_MEASURED_AGAIN = 8
+# Vectors that are compared at once: few enough that they stay in the processor's cache.
+_AT_ONCE = 1_024
 # Fields whose values are held for the next filter.
 _MOST_FIELDS = 8
 _NEVER = np.iinfo(np.int64).max
@@ -83,6 +87,10 @@ class _Rows(msgspec.Struct, frozen=True):
         return np.frombuffer(raw, dtype)
 
 
+_Measured = tuple[int, Spread]
+"""A spread, and the number of rows that it was measured of."""
+
+
 class _Spread(msgspec.Struct, frozen=True):
     rows: int
     arrays: list[bytes]
@@ -92,8 +100,8 @@ def _seal(part: bytes) -> bytes:
     return zlib.crc32(part).to_bytes(_CHECKSUM, "little") + part
 
 
-def _open(part: bytes) -> bytes:
-    whole = part[_CHECKSUM:]
+def _open(part: bytes) -> memoryview:
+    whole = memoryview(part)[_CHECKSUM:]
     if part[:_CHECKSUM] != zlib.crc32(whole).to_bytes(_CHECKSUM, "little"):
         raise Damaged("a stored part of an index is not as it was written")
     return whole
@@ -150,7 +158,10 @@ class StoredIndex(ShelfIndex):
         """Load what there is of each row of some portions; `parts` and `vectors` read the rest."""
         super().__init__(dimension)
         self._parts = parts
+        self._of_portions: _Measured | None = None
         self._merged: Spread | None = None
+        self._measured = 0
+        """Later rows when the spread was measured."""
         read = [msgspec.msgpack.decode(zlib.decompress(_open(part)), type=_Rows) for part in portions]
         sequences = _joined(read, "sequence", np.int64)
         order = sequences.argsort(kind="stable")
@@ -158,6 +169,7 @@ class StoredIndex(ShelfIndex):
         row_of[order] = np.arange(len(order))
         ends = np.cumsum([0, *(len(one.array("sequence")) for one in read)]).tolist()
         places = [row_of[start:end] for start, end in itertools.pairwise(ends)]
+        self._stored = len(order)
         self._load_columns(read, order)
         self._load_threads(read, order)
         self.postings = _StoredPostings(parts, places, "".join(one.letters for one in read))
@@ -195,7 +207,7 @@ class StoredIndex(ShelfIndex):
     @property
     def nbytes(self) -> int:
         """Approximate size in bytes."""
-        return super().nbytes + (0 if self._merged is None else self._merged.nbytes)
+        return super().nbytes + (0 if self._merged is None else 2 * self._merged.nbytes)
 
     def expect(self, terms: Iterable[tuple[str, ...]]) -> None:
         """Read the postings of these terms together."""
@@ -205,10 +217,23 @@ class StoredIndex(ShelfIndex):
 
     @property
     def spread(self) -> Spread:
-        """The spread of the vectors of portions."""
-        if self._merged is None:
-            self._merged = _merge([_open(part) for _, _, part in self._parts((SPREAD,))], self.vectors.dimension)
+        """The spread of the vectors of portions and of later rows; a little older than the last change."""
+        if self._of_portions is None:
+            self._of_portions = _merge(
+                [_measured(_open(part), self.vectors.dimension) for _, _, part in self._parts((SPREAD,))]
+            )
+        later = np.flatnonzero(self._present.rows[self._stored :])
+        if self._merged is None or abs(len(later) - self._measured) * _MEASURED_AGAIN > len(later):
+            self._merged, self._measured = self._of_portions[1], len(later)
+            if len(later):
+                self._merged = _merge([self._of_portions, (len(later), self._spread_of_later(later))])[1]
         return self._merged
+
+    def _spread_of_later(self, present: Rows) -> Spread:
+        beside = self.context.beside[:, self._stored :] - self._stored
+        beside[beside < 0] = beside.shape[1]  # what is in portions is not at hand
+        later = self.context._replace(beside=beside, sense=self.context.sense[:, self._stored :])
+        return measure_spread(self.vectors.matrix[self._stored :], later, present)
 
     def compact(self) -> None:
         """Do nothing: removed rows are dropped when their portion is made again."""
@@ -284,37 +309,43 @@ def _rounded(matrix: Matrix) -> bytes:
     return scales.astype("<f4").tobytes() + steps.tobytes()
 
 
-def _likely(part: bytes, query: Vector) -> Cosines:
+def _likely(part: memoryview, query: Vector) -> Cosines:
     """Return the cosines of rounded vectors with a query."""
     rows = len(part) // (4 + len(query))
     scales = np.frombuffer(part, "<f4", rows)
     steps = np.frombuffer(part, np.int8, offset=4 * rows).reshape(rows, len(query))
-    cosines = (steps.astype(np.float32) @ query) * scales
-    return cosines.astype(np.float32, copy=False)
+    cosines = np.empty(rows, np.float32)
+    for start in range(0, rows, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        np.dot(steps[some].astype(np.float32), query, out=cosines[some])
+    cosines *= scales
+    return cosines
 
 
-def _merge(parts: Sequence[bytes], dimension: int) -> Spread:
-    """Return the spread of the vectors of several portions, each of which was measured by itself."""
+def _measured(part: memoryview, dimension: int) -> _Measured:
+    """Return the spread that a part has, and the number of rows that it was measured of."""
+    read = msgspec.msgpack.decode(part, type=_Spread)
+    mean, middle, covariance, alone = (np.frombuffer(raw, "<f4").astype(np.float64) for raw in read.arrays)
     square = (dimension, dimension)
-    shapes = [(dimension,), (dimension,), square, square]
-    measured = [msgspec.msgpack.decode(part, type=_Spread) for part in parts[:: -(-len(parts) // _MOST_MEASURED) or 1]]
-    total = sum(one.rows for one in measured)
-    read = [
-        [
-            np.frombuffer(raw, "<f4").reshape(shape).astype(np.float64)
-            for raw, shape in zip(one.arrays, shapes, strict=True)
-        ]
-        for one in measured
-    ]
-    weights = [one.rows / total for one in measured]
-    mean = sum((weight * one[0] for weight, one in zip(weights, read, strict=True)), np.zeros(dimension))
-    middle = sum((weight * one[1] for weight, one in zip(weights, read, strict=True)), np.zeros(dimension))
-    covariance, alone = np.zeros(square), np.zeros(square)
-    for weight, one in zip(weights, read, strict=True):
-        away, together = one[0] - mean, one[0] - mean + one[1] - middle
-        covariance += weight * (one[2] + np.outer(together, together))
-        alone += weight * (one[3] + np.outer(away, away))
-    return Spread(mean.astype(np.float32), middle, covariance, alone)
+    return read.rows, Spread(mean.astype(np.float32), middle, covariance.reshape(square), alone.reshape(square))
+
+
+def _merge(measured: Sequence[_Measured]) -> _Measured:
+    """Return the spread of all of some vectors, which was measured in several parts of them."""
+    chosen = measured[:: -(-len(measured) // _MOST_MEASURED)]
+    total = sum(rows for rows, _ in chosen)
+    weighted = [(rows / total, one) for rows, one in chosen]
+    mean, middle = np.zeros_like(chosen[0][1].middle), np.zeros_like(chosen[0][1].middle)
+    covariance, alone = np.zeros_like(chosen[0][1].covariance), np.zeros_like(chosen[0][1].alone)
+    for weight, one in weighted:
+        mean += weight * one.mean
+        middle += weight * one.middle
+    for weight, one in weighted:
+        away = one.mean - mean
+        together = away + one.middle - middle
+        covariance += weight * (one.covariance + np.outer(together, together))
+        alone += weight * (one.alone + np.outer(away, away))
+    return total, Spread(mean.astype(np.float32), middle, covariance, alone)
 
 
 class _StoredPostings(Postings):
@@ -372,7 +403,7 @@ class _StoredColumns(Columns):
         if read is None:
             if len(self._read) >= _MOST_FIELDS:
                 self._read.clear()
-            packed: list[tuple[str, NDArray[np.int32], bytes]] = []
+            packed: list[tuple[str, NDArray[np.int32], memoryview]] = []
             for portion, _, part in self._parts((_FIELD + key,)):
                 packed.append((key, self._places[portion].astype(np.int32), _open(part)))
             read = self._read[key] = Columns.unpack(self._stored, packed)
