@@ -231,7 +231,7 @@ class StoredIndex(ShelfIndex):
 
     def _spread_of_later(self, present: Rows) -> Spread:
         beside = self.context.beside[:, self._stored :] - self._stored
-        beside[beside < 0] = beside.shape[1]  # what is in portions is not at hand
+        beside[beside < 0] = beside.shape[1]  # the vectors of portions are elsewhere
         later = self.context._replace(beside=beside, sense=self.context.sense[:, self._stored :])
         return measure_spread(self.vectors.matrix[self._stored :], later, present)
 
