@@ -331,7 +331,7 @@ CREATE TABLE memoranda.parts (
     name TEXT COLLATE "C" NOT NULL,
     bytes BYTEA NOT NULL,
     PRIMARY KEY (tenant, shelf, first, name)
-);
+) PARTITION BY HASH (tenant);
 
 -- Packed numbers: trying to compress them is time lost.
 ALTER TABLE memoranda.parts ALTER COLUMN bytes SET STORAGE EXTERNAL;

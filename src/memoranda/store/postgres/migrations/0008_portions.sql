@@ -15,28 +15,53 @@ CREATE TABLE memoranda.portions (
 );
 
 -- The parts of these indexes: the postings of each word, the values of each field, vectors, and what else there is of
--- each entry.
-CREATE TABLE memoranda.parts (
-    tenant TEXT COLLATE "C" NOT NULL,
-    shelf BIGINT NOT NULL,
-    first BIGINT NOT NULL,
-    name TEXT COLLATE "C" NOT NULL,
-    bytes BYTEA NOT NULL,
-    PRIMARY KEY (tenant, shelf, first, name)
-);
-
--- Packed numbers: trying to compress them is time lost.
-ALTER TABLE memoranda.parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
-
--- As the schema does for every table, and as roles have it for the others.
+-- each entry. Partitioned where the other tables that grow are.
 DO $$
 DECLARE
-    made TEXT;
+    is_partitioned BOOLEAN := (SELECT relkind = 'p' FROM pg_class WHERE oid = 'memoranda.vectors'::regclass);
+BEGIN
+    EXECUTE format(
+        $make$
+        CREATE TABLE memoranda.parts (
+            tenant TEXT COLLATE "C" NOT NULL,
+            shelf BIGINT NOT NULL,
+            first BIGINT NOT NULL,
+            name TEXT COLLATE "C" NOT NULL,
+            bytes BYTEA NOT NULL,
+            PRIMARY KEY (tenant, shelf, first, name)
+        ) %s
+        $make$,
+        CASE WHEN is_partitioned THEN 'PARTITION BY HASH (tenant)' ELSE '' END
+    );
+    -- Packed numbers: trying to compress them is time lost.
+    ALTER TABLE memoranda.parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+    FOR place IN 0 .. 7 LOOP
+        EXIT WHEN NOT is_partitioned;
+        EXECUTE format(
+            'CREATE TABLE memoranda.%I PARTITION OF memoranda.parts FOR VALUES WITH (MODULUS 8, REMAINDER %s)',
+            format('parts_%s', place), place
+        );
+    END LOOP;
+END
+$$;
+
+-- As the schema does for every table and partition, and as roles have it for the others.
+DO $$
+DECLARE
+    made RECORD;
     held RECORD;
 BEGIN
-    FOREACH made IN ARRAY ARRAY['portions', 'parts'] LOOP
-        EXECUTE format(
-            $make$
+    FOR made IN
+        SELECT relname AS name, relkind = 'r' AS has_rows,
+            CASE relname WHEN 'portions' THEN 'last, mark, embedder' ELSE 'bytes' END AS beside_key,
+            to_regclass('memoranda.' || CASE relname WHEN 'portions' THEN 'removals' ELSE replace(relname, 'parts', 'vectors') END)
+                AS alike
+        FROM pg_class
+        WHERE relnamespace = 'memoranda'::regnamespace AND relname ~ '^(portions|parts(_[0-7])?)$'
+    LOOP
+        IF made.has_rows THEN
+            EXECUTE format(
+                $make$
             CREATE FUNCTION memoranda.%1$I(tenant TEXT, chosen TID[]) RETURNS BIGINT
             LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $remove$
             DECLARE
@@ -49,27 +74,27 @@ BEGIN
             END
             $remove$
             $make$,
-            'remove_' || made, made
-        );
-        EXECUTE format('REVOKE ALL ON FUNCTION memoranda.%I FROM PUBLIC', 'remove_' || made);
-        EXECUTE format('ALTER TABLE memoranda.%I ENABLE ROW LEVEL SECURITY', made);
+                'remove_' || made.name, made.name
+            );
+            EXECUTE format('REVOKE ALL ON FUNCTION memoranda.%I FROM PUBLIC', 'remove_' || made.name);
+        END IF;
+        EXECUTE format('ALTER TABLE memoranda.%I ENABLE ROW LEVEL SECURITY', made.name);
         EXECUTE format(
             'CREATE POLICY own_tenants ON memoranda.%I USING (tenant = ANY (ARRAY(SELECT tenant FROM memoranda.roles)))',
-            made
+            made.name
         );
         FOR held IN
             SELECT DISTINCT privilege_type AS lent,
                 CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS grantee
             FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
-            WHERE oid = 'memoranda.vectors'::regclass AND grantee <> relowner AND privilege_type IN ('SELECT', 'INSERT')
+            WHERE oid = made.alike AND grantee <> relowner AND privilege_type IN ('SELECT', 'INSERT')
         LOOP
-            EXECUTE format('GRANT %s ON memoranda.%I TO %s', held.lent, made, held.grantee);
+            EXECUTE format('GRANT %s ON memoranda.%I TO %s', held.lent, made.name, held.grantee);
             IF held.lent = 'INSERT' THEN
-                EXECUTE format(
-                    'GRANT UPDATE (%s) ON memoranda.%I TO %s',
-                    CASE made WHEN 'portions' THEN 'last, mark, embedder' ELSE 'bytes' END, made, held.grantee
-                );
-                EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.%I TO %s', 'remove_' || made, held.grantee);
+                EXECUTE format('GRANT UPDATE (%s) ON memoranda.%I TO %s', made.beside_key, made.name, held.grantee);
+                IF made.has_rows THEN
+                    EXECUTE format('GRANT EXECUTE ON FUNCTION memoranda.%I TO %s', 'remove_' || made.name, held.grantee);
+                END IF;
             END IF;
         END LOOP;
     END LOOP;
