@@ -127,7 +127,7 @@ def test_answers_are_those_of_a_full_comparison(open_memory: Open, database: str
 
 def test_the_index_of_a_large_collection_takes_less_memory(open_memory: Open) -> None:
     memory, other = open_memory(), open_memory(large=False)
-    fill(memory, 2_000)
+    fill(memory, 1_000)
     for one in (memory, other):
         one.scope(user="ada").recall("harbour", collection="notes")
     sizes: list[int] = [one.root._indexes.nbytes for one in (memory, other)]  # type: ignore[attr-defined]
@@ -224,8 +224,7 @@ def test_an_erasure_leaves_nothing_in_portions(open_memory: Open, database: str)
     memory = open_memory()
     fill(memory, 600)
     bob = memory.scope(user="bob")
-    for text in texts(450, seed=4):
-        bob.remember(text, collection="notes")
+    bob.remember_many([{"content": text} for text in texts(450, seed=4)], collection="notes")
     assert bob.recall(texts(1)[0], collection="notes") and found(memory, texts(1)[0])
     assert counted(database) == 5
     memory.erase(user="ada")
@@ -259,8 +258,10 @@ def test_expired_entries_are_not_found(open_memory: Open, database: str) -> None
 def test_every_namespace_is_searched_alone_and_together(open_memory: Open, database: str) -> None:
     memory = open_memory()
     ada = memory.scope(user="ada")
-    for number, text in enumerate(texts(900)):
-        ada.remember(text, collection="notes", namespace=["a", "b"][number % 2], metadata={"n": number})
+    with memory.batch() as batch:
+        for number, text in enumerate(texts(900)):
+            metadata = {"n": number}
+            batch.remember(ada, text, collection="notes", namespace="ab"[number % 2], metadata=metadata)
     assert same_places(memory, texts(4, seed=2)) >= 0.95
     assert same_places(memory, texts(4, seed=2), namespace="a") >= 0.95
     assert counted(database) == 4
@@ -275,9 +276,9 @@ def test_origins_have_their_shares(open_memory: Open) -> None:
     memory = open_memory()
     fill(memory, 500)
     query = texts(1)[0]
+    copies = [{"content": f"{query} {number}", "metadata": {"n": -number}} for number in range(60)]
     stranger = memory.acting_as("stranger", origin="tool_external", policy=Policy.of(allow=("memory",)))
-    for number in range(60):
-        stranger.scope(user="ada").remember(f"{query} {number}", collection="notes", metadata={"n": -number})
+    stranger.scope(user="ada").remember_many(copies, collection="notes")
     assert same_places(memory, [query, *texts(3, seed=2)]) >= 0.9
     trusts = [one.origin.trust for one in memory.scope(user="ada").recall(query, collection="notes", limit=9)]
     assert trusts.count("low") == 3
