@@ -354,6 +354,10 @@ def test_portions_go_with_what_they_are_of(store: Store):
     assert kept() == made
     assert read("word boat", "word gone") == [(one.first, "word boat", b"b") for one in made]
     assert store.read(lambda rows: rows.portions(Shelf(BOB, "notes", ""))) == []
+    noted = msgspec.structs.replace(made[1], mark=2, gone=(numbers[2],))
+    store.transact(lambda rows: rows.note_gone(shelf, noted))
+    assert kept() == [made[0], noted, made[2]] and noted.run == made[1].run
+    store.transact(lambda rows: rows.note_gone(shelf, made[1]))
     # One that ends stays in its portion; one that is removed takes the portion with it.
     store.transact(lambda rows: rows.end_entry("default", numbers[0], NOON))
     assert kept() == made

@@ -44,6 +44,10 @@ _MOST_UNSTORED = 4
 _BYTES_PER_NUMBER, _BYTES_PER_ENTRY = 5, 280
 """What an index in memory takes for each entry: by the numbers of its vector, and beside them."""
 _MOST_CHANGES = 3
+_WORTH_NOTING = 2_000
+"""What ended is noted in the portions once it is as much."""
+_WORTH_MAKING_AGAIN = 8
+"""A portion is made again once one in so many of its entries has ended."""
 # Portions whose vectors are read at once: what was compared is dropped before the next is read.
 _TOGETHER = 1
 _MOST_SIZES = 10_000
@@ -72,6 +76,8 @@ class StoredShelf:
         self.portions: tuple[Portion, ...] = ()
         self.rows = 0
         """Rows of the index when it was loaded; those that came later are in memory."""
+        self.removals = 0
+        """How many entries ended since the portions have their marks, about."""
         self.size = 0
         """How many bytes it took when it last changed."""
 
@@ -103,7 +109,9 @@ class _Plan(NamedTuple):
     space: Space
     portions: tuple[Portion, ...]
     gone: list[int] | None
-    """What ended since the portions were made; None if that is not known, or they are of another embedder."""
+    """What ended of the portions; None if that is not known, or they are of another embedder."""
+    removals: int
+    """What ended since they have their marks."""
     ranges: tuple[_Range, ...]
     missing: int
     """Entries in these ranges."""
@@ -178,6 +186,10 @@ class PortionBook:
         if changes is None or index is None:
             return False
         if changes.state != held.state:
+            held.removals += len(changes.gone)
+            if held.removals > _WORTH_NOTING:
+                self._write(shelf, lambda rows: _note_gone(rows, shelf))
+                held.removals = 0
             with index.lock:  # not while a connection is held: who has this lock may wait for one
                 index.add(changes.new)
                 index.remove(changes.gone)
@@ -205,6 +217,8 @@ class PortionBook:
             if plan.gone is None:
                 if not self._write(shelf, lambda rows: rows.remove_portions(shelf) or True):
                     return False
+            elif plan.removals > _WORTH_NOTING and self._write(shelf, lambda rows: _note_gone(rows, shelf)):
+                continue
             elif plan.missing < enough:
                 return bool(plan.portions)  # without any there is no spread of vectors to measure by
             elif not self._make(store, shelf, plan):
@@ -255,8 +269,10 @@ def _plan(rows: Reader, shelf: Shelf) -> _Plan | None:
         gone = None
     else:
         gone = rows.removed_since(shelf, min(one.mark for one in portions)) if portions else []
+    removals = 0 if gone is None else len(gone)
+    if gone is not None:
+        gone += [sequence for one in portions for sequence in one.gone]
     ranges: list[_Range] = []
-    missing = 0
     for namespace in sorted(rows.shelf_sizes(shelf)):
         after = 0
         for one in portions:
@@ -270,7 +286,27 @@ def _plan(rows: Reader, shelf: Shelf) -> _Plan | None:
     # Gaps first, and of what is newer where most is.
     counted.sort(key=lambda pair: (pair[1].before is None, -pair[0]))
     ranges = [one for count, one in counted if count]
-    return _Plan(rows.shelf_state(shelf), space, portions, gone, tuple(ranges), missing)
+    return _Plan(rows.shelf_state(shelf), space, portions, gone, removals, tuple(ranges), missing)
+
+
+def _note_gone(rows: Transaction, shelf: Shelf) -> bool:
+    """Note in each portion what ended of it: the list of removals has room for some thousands only.
+
+    One of which an eighth is gone is removed, to be made again.
+    """
+    for namespace in sorted({one.namespace for one in rows.portions(shelf)}):
+        place = msgspec.structs.replace(shelf, namespace=namespace)
+        state, portions = rows.shelf_state(place), rows.portions(place)
+        listed = rows.removed_since(place, min(one.mark for one in portions))
+        if listed is None:
+            return False
+        for one in portions:
+            gone = {*one.gone, *(sequence for sequence in listed if one.first <= sequence <= one.last)}
+            if len(gone) * _WORTH_MAKING_AGAIN > ROWS:
+                rows.remove_portions(place, one.first)
+            else:
+                rows.note_gone(place, msgspec.structs.replace(one, mark=state.removed, gone=tuple(sorted(gone))))
+    return True
 
 
 def _count(rows: Reader, shelf: Shelf, where: _Range, space: Space) -> int:
@@ -330,7 +366,8 @@ def _changes(rows: Reader, shelf: Shelf, held: StoredShelf) -> _Changes | None:
     collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
     if index is None or space is None or collection is None or collection.space != space:
         return None
-    if not set(held.portions) <= set(rows.portions(shelf)) or index.rows - held.rows >= _UNSTORED * ROWS:
+    current = {one.run for one in rows.portions(shelf)}
+    if not {one.run for one in held.portions} <= current or index.rows - held.rows >= _UNSTORED * ROWS:
         return None
     gone = rows.removed_since(shelf, held.state.removed) if state.removed != held.state.removed else []
     if gone is None:
@@ -371,6 +408,7 @@ def _load(rows: Reader, store: Store, shelf: Shelf, held: StoredShelf) -> bool:
     index.add(sorted(later, key=lambda one: one.sequence))
     index.remove(plan.gone)
     held.index, held.space, held.state, held.portions = index, space, plan.state, plan.portions
+    held.removals = plan.removals
     return True
 
 
@@ -407,7 +445,8 @@ class _Parts:
         from memoranda.retrieval.index.segment import Damaged
         from memoranda.retrieval.index.stored import IN_EACH
 
-        if not set(self._portions) <= set(rows.portions(self._shelf)):
+        current = {one.run for one in rows.portions(self._shelf)}
+        if not {one.run for one in self._portions} <= current:
             raise Changed
         counts: Counter[str] = Counter()
         asked = self._portions[start:end]

@@ -122,8 +122,15 @@ class Portion(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     """It has the entries of its namespace from one sequence to another that were live and had a vector."""
     mark: int
-    """The state's `removed` of its shelf when it was made: what ended later is still in it."""
+    """A `removed` of its shelf: what ended since is still in it."""
+    gone: tuple[int, ...] = ()
+    """What ended before, and is in it nevertheless."""
     embedder: str
+
+    @property
+    def run(self) -> tuple[str, int, int, str]:
+        """What it is of, whatever has ended since it was made."""
+        return self.namespace, self.first, self.last, self.embedder
 
 
 PlainRow = (
@@ -534,6 +541,10 @@ class Transaction(Reader, Protocol):
 
     def add_portion(self, shelf: Shelf, portion: Portion, parts: Mapping[str, bytes]) -> bool:
         """Keep the index of a portion of a shelf; return False, and keep nothing, if that is not possible yet."""
+        ...
+
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        """Keep the mark of a portion, and which of its entries had ended by then."""
         ...
 
     def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:

@@ -535,6 +535,9 @@ class _Rows:
     def add_portion(self, shelf: Shelf, portion: Portion, parts: Mapping[str, bytes]) -> bool:
         return False
 
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        pass
+
     def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
         pass
 

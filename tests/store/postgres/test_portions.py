@@ -18,6 +18,7 @@ from memoranda import Policy
 from memoranda.engine import portions
 from memoranda.engine.portions import PortionBook
 from memoranda.store.base import Portion
+from memoranda.store.sql import entries as sql_entries
 from memoranda.testing import FakeClock
 
 Open = Callable[..., memoranda.Memory]
@@ -119,9 +120,10 @@ def test_answers_are_those_of_a_full_comparison(open_memory: Open, database: str
     assert same_places(memory, queries[:4], filter={"n": {"$in": list(range(0, 2_100, 70))}}) >= 0.97
     # A part of the words is enough, and one that is mistyped is corrected.
     assert same_places(memory, [query[:20] for query in queries]) >= 0.97
-    mistyped = queries[0].split()[0].replace("a", "x").replace("o", "x", 1)
+    mistyped = queries[0].split()[0][:-1] + "x"
     again = memory.scope(user="ada").recall(mistyped, collection="notes", mode="keyword")
     compared = memory.scope(user="ada").recall(mistyped, collection="notes", mode="keyword", exact=True)
+    assert again[0].why.corrected.keys() == {mistyped}
     assert [one.why.corrected for one in again] == [one.why.corrected for one in compared]
 
 
@@ -194,7 +196,7 @@ def test_what_was_forgotten_is_neither_found_nor_left_in_the_database(open_memor
     with psycopg.connect(database, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("DELETE FROM memoranda.parts; DELETE FROM memoranda.portions")
         cursor.executemany("INSERT INTO memoranda.parts VALUES (%s, %s, %s, %s, %s)", stale)
-        cursor.executemany("INSERT INTO memoranda.portions VALUES (%s, %s, %s, %s, %s, %s)", runs)
+        cursor.executemany("INSERT INTO memoranda.portions VALUES (%s, %s, %s, %s, %s, %s, %s)", runs)
     assert ada.leak_probes(SECRET).portions is True
     # And what is left of an older state is not searched.
     assert found(open_memory(), SECRET, mode="keyword") == []
@@ -270,6 +272,46 @@ def test_every_namespace_is_searched_alone_and_together(open_memory: Open, datab
     assert [one.metadata["n"] for one in ada.recall("", collection="notes", limit=3)] == [899, 898, 897]
     (one,) = ada.recall(texts(900)[400], collection="notes", limit=1, expand=1)
     assert [other.metadata["n"] for other in (*one.before, one, *one.after)] == [398, 400, 402]
+
+
+def test_what_was_replaced_is_noted_before_the_list_of_it_is_too_long(
+    open_memory: Open, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "_WORTH_NOTING", 20)
+    monkeypatch.setattr(sql_entries, "MOST_REMOVALS", 30)
+    monkeypatch.setattr(sql_entries, "_TRIM_AFTER", 1)
+    memory = open_memory()
+    ada = memory.scope(user="ada")
+    keyed = [{"content": text, "key": f"k{n}", "metadata": {"n": n}} for n, text in enumerate(texts(450))]
+    ada.remember_many(keyed, collection="notes")
+    assert found(memory, texts(1)[0])[0] == texts(1)[0] and counted(database) == 2
+    made = ask(database, "SELECT DISTINCT xmin::text FROM memoranda.parts")
+    for n in range(0, 66, 3):
+        ada.remember(f"The {SECRET} {n}", collection="notes", key=f"k{n}", metadata={"n": n})
+        if n % 9 == 0:
+            found(memory, SECRET)
+    found(memory, SECRET)
+    assert ask(database, "SELECT sum(cardinality(gone)) FROM memoranda.portions") == [(22,)]
+    # Later replacements push what was noted off the list.
+    for n in range(400, 415):
+        ada.remember(f"The {SECRET} {n}", collection="notes", key=f"k{n}", metadata={"n": n})
+
+    def check() -> None:
+        for one in (memory, open_memory()):
+            assert found(one, texts(450)[100])[0] == texts(450)[100]
+            assert texts(1)[0] not in found(one, texts(1)[0])
+            assert len(found(one, SECRET, mode="keyword", limit=100)) == 37
+            every = one.scope(user="ada").recall("", collection="notes", limit=1_000)
+            assert sorted(match.metadata["n"] for match in every) == list(range(450))
+
+    check()
+    assert ask(database, "SELECT DISTINCT xmin::text FROM memoranda.parts") == made  # no part was written again
+    # One of which too much is gone is made again.
+    for n in range(101, 150, 2):
+        ada.remember(f"The {SECRET[:6]} {n}", collection="notes", key=f"k{n}", metadata={"n": n})
+        found(memory, SECRET)
+    assert counted(database) == 1
+    check()
 
 
 def test_origins_have_their_shares(open_memory: Open) -> None:

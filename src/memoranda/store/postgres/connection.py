@@ -385,9 +385,9 @@ class PostgresRows(EntryRows):
         """Return the portions of a shelf."""
         tenant = shelf.scope.tenant
         found = [
-            Portion(namespace=namespace, first=first, last=last, mark=mark, embedder=embedder)
+            Portion(namespace=namespace, first=first, last=last, mark=mark, gone=tuple(gone), embedder=embedder)
             for number, namespace in self._numbers(shelf)
-            for first, last, mark, embedder in self._all("list_portions", tenant, number)
+            for first, last, mark, gone, embedder in self._all("list_portions", tenant, number)
         ]
         return sorted(found, key=lambda one: one.first)
 
@@ -404,10 +404,15 @@ class PostgresRows(EntryRows):
             return False
         for number, _ in self._numbers(Shelf(shelf.scope, shelf.collection, portion.namespace)):
             place = tenant, number, portion.first
-            self._run("add_portion", *place, portion.last, portion.mark, portion.embedder)
+            self._run("add_portion", *place, portion.last, portion.mark, list(portion.gone), portion.embedder)
             self._run("add_parts", *place, list(parts), list(parts.values()))
             return True
         return False
+
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        """Keep the mark of a portion, and which of its entries had ended by then."""
+        for number, _ in self._numbers(Shelf(shelf.scope, shelf.collection, portion.namespace)):
+            self._run("note_gone", shelf.scope.tenant, number, portion.first, portion.mark, list(portion.gone))
 
     def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
         """Remove the stored index of the portion that has an entry, or those of all portions of a shelf."""

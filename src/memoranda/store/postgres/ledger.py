@@ -67,8 +67,8 @@ _PLACES: Mapping[str, int | tuple[int, int] | None] = {
         "count_live list_live list_told_origins list_active list_entries_of_key list_chain list_hashes "
         "list_entries_alike list_digests list_keys list_ended page_indexed fill_shelf mark_shelf add_entry end_entry "
         "remove_entry remove_entry_vectors forget_entry_texts add_vector list_entries get_entry add_removal "
-        "trim_removals list_removals list_portions list_parts list_vectors add_portion add_parts remove_portions "
-        "remove_parts",
+        "trim_removals list_removals list_portions list_parts list_vectors add_portion note_gone add_parts "
+        "remove_portions remove_parts",
     ),
     # The scope is the second value, or the third.
     **_places(

@@ -306,12 +306,18 @@ WHERE rolname = ANY (ARRAY(SELECT role FROM memoranda.roles)) AND NOT rolsuper;
 
 -- name: list_portions(tenant, shelf)
 -- The portions of a shelf whose indexes are stored.
-SELECT first, last, mark, embedder FROM memoranda.portions WHERE tenant = :tenant AND shelf = :shelf ORDER BY first;
+SELECT first, last, mark, gone, embedder FROM memoranda.portions
+WHERE tenant = :tenant AND shelf = :shelf ORDER BY first;
 
--- name: add_portion(tenant, shelf, first, last, mark, embedder)
+-- name: add_portion(tenant, shelf, first, last, mark, gone, embedder)
 -- Keep what a portion is.
-INSERT INTO memoranda.portions (tenant, shelf, first, last, mark, embedder)
-VALUES (:tenant, :shelf, :first, :last, :mark, :embedder);
+INSERT INTO memoranda.portions (tenant, shelf, first, last, mark, gone, embedder)
+VALUES (:tenant, :shelf, :first, :last, :mark, :gone, :embedder);
+
+-- name: note_gone(tenant, shelf, first, mark, gone)
+-- Keep which entries of a portion had ended when its shelf got a mark.
+UPDATE memoranda.portions SET mark = :mark, gone = :gone
+WHERE tenant = :tenant AND shelf = :shelf AND first = :first;
 
 -- name: list_parts(tenant, shelf, firsts, names)
 -- Some parts of the indexes of some portions.

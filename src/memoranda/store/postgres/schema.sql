@@ -311,13 +311,14 @@ CREATE TABLE memoranda.segments (
 ALTER TABLE memoranda.segments ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
 -- Runs of entries of a shelf whose index is stored in parts, from the first sequence to the last: large shelves are
--- searched by them. What ended after the shelf had this mark is still in them.
+-- searched by them. Of what is in one, the entries that are gone had ended when the shelf got its mark.
 CREATE TABLE memoranda.portions (
     tenant TEXT COLLATE "C" NOT NULL,
     shelf BIGINT NOT NULL,
     first BIGINT NOT NULL,
     last BIGINT NOT NULL,
     mark BIGINT NOT NULL,
+    gone BIGINT[] NOT NULL,
     embedder TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (tenant, shelf, first)
 );

@@ -331,6 +331,9 @@ class EntryRows(Rows):
         """Keep nothing."""
         return False
 
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        """Do nothing: there are none."""
+
     def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
         """Do nothing: there are none."""
 

@@ -3,13 +3,14 @@
 
 -- step: pre
 -- Runs of entries of a shelf whose index is stored in parts, from the first sequence to the last: large shelves are
--- searched by them. What ended after the shelf had this mark is still in them.
+-- searched by them. Of what is in one, the entries that are gone had ended when the shelf got its mark.
 CREATE TABLE memoranda.portions (
     tenant TEXT COLLATE "C" NOT NULL,
     shelf BIGINT NOT NULL,
     first BIGINT NOT NULL,
     last BIGINT NOT NULL,
     mark BIGINT NOT NULL,
+    gone BIGINT[] NOT NULL,
     embedder TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (tenant, shelf, first)
 );
@@ -53,7 +54,7 @@ DECLARE
 BEGIN
     FOR made IN
         SELECT relname AS name, relkind = 'r' AS has_rows,
-            CASE relname WHEN 'portions' THEN 'last, mark, embedder' ELSE 'bytes' END AS beside_key,
+            CASE relname WHEN 'portions' THEN 'last, mark, gone, embedder' ELSE 'bytes' END AS beside_key,
             to_regclass('memoranda.' || CASE relname WHEN 'portions' THEN 'removals' ELSE replace(relname, 'parts', 'vectors') END)
                 AS alike
         FROM pg_class
