@@ -326,15 +326,15 @@ def test_the_sizes_of_shelves_and_the_vectors_of_entries_are_those_of_their_tena
     assert store.read(lambda rows: rows.vectors(stranger, numbers, "old")) == []
 
 
-def portion(first: int, last: int, namespace: str = "") -> Portion:
-    return Portion(namespace=namespace, first=first, last=last, mark=1, embedder="old")
+def portion(first: int, last: int) -> Portion:
+    return Portion(namespace="", first=first, last=last, mark=1, embedder="old")
 
 
 def test_portions_go_with_what_they_are_of(store: Store):
     shelf, parts = Shelf(ADA, "notes", ""), {"rows": b"a", "word boat": b"b"}
     store.transact(lambda rows: rows.put(NOTES))
     numbers = [store.transact(add(id=str(number))) for number in range(6)]
-    made = [portion(*numbers[:2]), portion(*numbers[2:4]), portion(*numbers[4:])]
+    made = [portion(numbers[place], numbers[place + 1]) for place in (0, 2, 4)]
 
     def kept() -> list[Portion]:
         return store.read(lambda rows: rows.portions(Shelf(ADA, "notes")))
@@ -357,6 +357,7 @@ def test_portions_go_with_what_they_are_of(store: Store):
     noted = msgspec.structs.replace(made[1], mark=2, gone=(numbers[2],))
     store.transact(lambda rows: rows.note_gone(shelf, noted))
     assert kept() == [made[0], noted, made[2]] and noted.run == made[1].run
+    assert store.read(lambda rows: rows.portions(shelf, gone=False))[1].gone == ()
     store.transact(lambda rows: rows.note_gone(shelf, made[1]))
     # One that ends stays in its portion; one that is removed takes the portion with it.
     store.transact(lambda rows: rows.end_entry("default", numbers[0], NOON))

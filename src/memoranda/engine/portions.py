@@ -47,7 +47,7 @@ _MOST_CHANGES = 3
 _WORTH_NOTING = 2_000
 """What ended is noted in the portions once it is as much."""
 _WORTH_MAKING_AGAIN = 8
-"""A portion is made again once one in so many of its entries has ended."""
+"""A portion is made again once an eighth of its entries has ended."""
 # Portions whose vectors are read at once: what was compared is dropped before the next is read.
 _TOGETHER = 1
 _MOST_SIZES = 10_000
@@ -353,11 +353,11 @@ def _is_unchanged(rows: Transaction, shelf: Shelf, portion: Portion) -> bool:
     gone = rows.removed_since(shelf, portion.mark)
     if gone is None or any(portion.first <= sequence <= portion.last for sequence in gone):
         return False
-    return all(one.last < portion.first or portion.last < one.first for one in rows.portions(shelf))
+    return all(one.last < portion.first or portion.last < one.first for one in rows.portions(shelf, gone=False))
 
 
 def _has_portion(rows: Transaction, shelf: Shelf, where: _Range) -> bool:
-    return any(one.first == where.after + 1 for one in rows.portions(shelf))
+    return any(one.first == where.after + 1 for one in rows.portions(shelf, gone=False))
 
 
 def _changes(rows: Reader, shelf: Shelf, held: StoredShelf) -> _Changes | None:
@@ -366,7 +366,7 @@ def _changes(rows: Reader, shelf: Shelf, held: StoredShelf) -> _Changes | None:
     collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
     if index is None or space is None or collection is None or collection.space != space:
         return None
-    current = {one.run for one in rows.portions(shelf)}
+    current = {one.run for one in rows.portions(shelf, gone=False)}
     if not {one.run for one in held.portions} <= current or index.rows - held.rows >= _UNSTORED * ROWS:
         return None
     gone = rows.removed_since(shelf, held.state.removed) if state.removed != held.state.removed else []
@@ -445,7 +445,7 @@ class _Parts:
         from memoranda.retrieval.index.segment import Damaged
         from memoranda.retrieval.index.stored import IN_EACH
 
-        current = {one.run for one in rows.portions(self._shelf)}
+        current = {one.run for one in rows.portions(self._shelf, gone=False)}
         if not {one.run for one in self._portions} <= current:
             raise Changed
         counts: Counter[str] = Counter()
@@ -464,7 +464,7 @@ def entries_with(rows: Reader, shelf: Shelf, words: list[str], is_in: Callable[[
     """
     from memoranda.retrieval.index.stored import words_and_values
 
-    portions = rows.portions(shelf)
+    portions = rows.portions(shelf, gone=False)
     if portions:
 
         def read(names: Sequence[str]) -> Iterator[tuple[int, str, bytes]]:

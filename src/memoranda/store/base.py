@@ -393,8 +393,8 @@ class Reader(Protocol):
         """Return the number of live entries of a shelf, by namespace."""
         ...
 
-    def portions(self, shelf: Shelf) -> list[Portion]:
-        """Return the portions of a shelf whose indexes are stored, by their first entries."""
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
+        """Return the portions of a shelf whose indexes are stored, by their first entries; perhaps without `gone`."""
         ...
 
     def parts(self, shelf: Shelf, firsts: Sequence[int], names: Sequence[str]) -> list[tuple[int, str, bytes]]:

@@ -347,7 +347,7 @@ class _Rows:
     def shelf_sizes(self, shelf: Shelf) -> dict[str, int]:
         return dict(Counter(kept.entry.namespace for kept in self._matching(EntryQuery(shelf=shelf))))
 
-    def portions(self, shelf: Shelf) -> list[Portion]:
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
         return []
 
     def parts(self, shelf: Shelf, firsts: Sequence[int], names: Sequence[str]) -> list[tuple[int, str, bytes]]:

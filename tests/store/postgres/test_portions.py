@@ -18,6 +18,7 @@ from memoranda import Policy
 from memoranda.engine import portions
 from memoranda.engine.portions import PortionBook
 from memoranda.store.base import Portion
+from memoranda.store.postgres.connection import PostgresRows
 from memoranda.store.sql import entries as sql_entries
 from memoranda.testing import FakeClock
 
@@ -423,6 +424,23 @@ def test_no_portions_are_made_while_older_programs_may_write(open_memory: Open, 
         ask(database, "UPDATE memoranda.migrated SET version = 8")
     assert not memory.scope(user="ada").recall(texts(1)[0], collection="notes")[0].why.exact
     assert counted(database) == 4
+
+
+def test_who_may_not_write_portions_searches_in_memory(
+    open_memory: Open, database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = open_memory()
+    fill(memory, 900)
+
+    def refuse(*_: Any) -> bool:
+        raise psycopg.errors.InsufficientPrivilege("permission denied for table parts")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresRows, "add_portion", refuse)
+        for _ in range(2):
+            assert memory.scope(user="ada").recall(texts(1)[0], collection="notes")[0].why.exact
+    assert caplog.text.count("cannot be written") == 1 and counted(database) == 0
+    assert not open_memory().scope(user="ada").recall(texts(1)[0], collection="notes")[0].why.exact
 
 
 def test_several_threads_make_and_search_portions(open_memory: Open, database: str) -> None:

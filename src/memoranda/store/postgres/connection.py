@@ -381,13 +381,13 @@ class PostgresRows(EntryRows):
 
     # the indexes of portions
 
-    def portions(self, shelf: Shelf) -> list[Portion]:
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
         """Return the portions of a shelf."""
         tenant = shelf.scope.tenant
         found = [
-            Portion(namespace=namespace, first=first, last=last, mark=mark, gone=tuple(gone), embedder=embedder)
+            Portion(namespace=namespace, first=first, last=last, mark=mark, gone=tuple(ended), embedder=embedder)
             for number, namespace in self._numbers(shelf)
-            for first, last, mark, gone, embedder in self._all("list_portions", tenant, number)
+            for first, last, mark, ended, embedder in self._all("list_portions", tenant, number, gone)
         ]
         return sorted(found, key=lambda one: one.first)
 

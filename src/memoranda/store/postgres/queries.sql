@@ -304,9 +304,9 @@ CROSS JOIN LATERAL (
 ) AS rights
 WHERE rolname = ANY (ARRAY(SELECT role FROM memoranda.roles)) AND NOT rolsuper;
 
--- name: list_portions(tenant, shelf)
--- The portions of a shelf whose indexes are stored.
-SELECT first, last, mark, gone, embedder FROM memoranda.portions
+-- name: list_portions(tenant, shelf, gone)
+-- The portions of a shelf whose indexes are stored, and perhaps what had ended of each.
+SELECT first, last, mark, CASE WHEN :gone THEN gone ELSE '{}' END, embedder FROM memoranda.portions
 WHERE tenant = :tenant AND shelf = :shelf ORDER BY first;
 
 -- name: add_portion(tenant, shelf, first, last, mark, gone, embedder)

@@ -191,7 +191,7 @@ class EntryRows(Rows):
         rows = self._all("list_sizes", shelf.scope.tenant, shelf.scope.path, shelf.collection)
         return {namespace: count for namespace, count in rows if count and shelf.namespace in (None, namespace)}
 
-    def portions(self, shelf: Shelf) -> list[Portion]:
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
         """Return no portions: a database that does not keep them has none."""
         return []
 
