@@ -414,6 +414,44 @@ def measure_budget(run: Run) -> list[Line]:
     return [compare(what, times[OURS], times[BASE], faster=False, target=0.25)]
 
 
+def measure_candidates(run: Run) -> list[Line]:
+    """Compare recalls in a large shelf whose index is stored in portions with those in memory."""
+    counts, size = run.counts, run.counts.cold[0]
+    with _ground(run, "candidates") as ground, ExitStack() as stack:
+        with Worker(ground, OURS, "ours") as worker:
+            worker.ask("fill", users=1, each=size, first=BIG)
+        ground.query(OURS, "VACUUM ANALYZE")
+        with Worker(ground, OURS, "ours", shelf_bytes=1) as worker:
+            _ask_big(1, BIG, size, worker, 0)  # makes the portions
+        ground.query(OURS, "VACUUM ANALYZE")
+        workers = {
+            "portions": stack.enter_context(Worker(ground, OURS, "ours", shelf_bytes=1)),
+            "memory": stack.enter_context(Worker(ground, OURS, "ours")),
+        }
+        before = {name: worker.ask("memory_used")["pss"] for name, worker in workers.items()}
+        times = _times_in_turns(run, workers, partial(_ask_big, counts.recalls, BIG, size))
+        used = {name: worker.ask("memory_used")["pss"] - before[name] for name, worker in workers.items()}
+        asked = {"count": 2 * counts.recalls, "user": BIG, "each": size, "seed": 99}
+        found = workers["portions"].ask("answer_big", **asked, exact=False)["ids"]
+        wanted = workers["memory"].ask("answer_big", **asked, exact=True)["ids"]
+    same = sum(one == other for pair in zip(found, wanted, strict=True) for one, other in zip(*pair, strict=True))
+    share = same / sum(map(len, wanted))
+    texts = f"{used['portions']:,.0f} MB", f"{used['memory']:,.0f} MB"
+    what = f"recall among {size:,} by portions"
+    return [
+        compare(f"{what}: time vs in memory", times["portions"], times["memory"], faster=False),
+        ratio_line(f"{what}: memory", *texts, used["portions"] / used["memory"], target=None, sense="at most"),
+        ratio_line(
+            f"{what}: first ten places as in a full comparison",
+            f"{100 * share:.1f} %",
+            "100 %",
+            share,
+            target=0.99,
+            sense="at least",
+        ),
+    ]
+
+
 # --- what they share --------------------------------------------------------------------------------------------
 
 
@@ -481,6 +519,7 @@ MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {
     "peer": measure_peer,
     "cold": measure_cold,
     "budget": measure_budget,
+    "candidates": measure_candidates,
 }
 
 

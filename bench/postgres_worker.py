@@ -116,13 +116,16 @@ def proportional_memory() -> float:
 class Ours:
     """Memoranda, of whatever tree."""
 
-    def __init__(self, address: str, folder: Path, index_bytes: int | None = None) -> None:
-        """Open the database."""
+    def __init__(self, address: str, folder: Path, **limits: Any) -> None:
+        """Open the database; the others are limits."""
         import memoranda
 
-        limits = memoranda.Limits(index_bytes=index_bytes) if index_bytes else memoranda.Limits()
         self.memory = memoranda.open(
-            address, tenant=TENANT, embedder=GivenVectors(folder), limits=limits, busy_timeout=60
+            address,
+            tenant=TENANT,
+            embedder=GivenVectors(folder),
+            limits=memoranda.Limits(**limits),
+            busy_timeout=60,
         )
         self._turn = 0
 
@@ -194,6 +197,15 @@ class Ours:
         questions = [make_note(user * each + source.randrange(each)).question for _ in range(count)]
         scope = self._user(user)
         return time_each(count, lambda turn: scope.recall(questions[turn], collection=COLLECTION, limit=LIMIT))
+
+    def answer_big(self, count: int, user: int, each: int, seed: int, exact: bool) -> Any:
+        """Return the ids of the first matches of questions about random notes of one user."""
+        from corpus import make_note
+
+        source, scope = random.Random(seed), self._user(user)
+        questions = [make_note(user * each + source.randrange(each)).question for _ in range(count)]
+        answers = [scope.recall(one, collection=COLLECTION, limit=LIMIT, exact=exact) for one in questions]
+        return {"ids": [[match.id for match in answer] for answer in answers]}
 
     def memory_used(self) -> Any:
         """Return the memory of this process in MB."""

@@ -15,7 +15,7 @@ from memoranda.model.entry import Calibration, Collection, Entry, Shelf, ShelfSt
 from memoranda.model.event import Event, event_body
 from memoranda.model.scope import Scope
 from memoranda.store import memory as reference
-from memoranda.store.base import EntryQuery, SegmentPiece
+from memoranda.store.base import EntryQuery, Portion, SegmentPiece
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore
 from memoranda.store.sql import entries as sql_entries
@@ -305,6 +305,77 @@ def test_long_shelves_are_read_whole_and_in_order(store: Store):
     assert store.read(lambda rows: [one.sequence for one in rows.entries(EntryQuery(below=ADA))]) == list(
         range(1, 2101)
     )
+
+
+def test_the_sizes_of_shelves_and_the_vectors_of_entries_are_those_of_their_tenant(store: Store):
+    store.transact(lambda rows: rows.put(NOTES))
+    numbers = [store.transact(add(namespace=name, id=str(n))) for n, name in enumerate("xxy")]
+    every, one = Shelf(ADA, "notes"), Shelf(ADA, "notes", "x")
+    assert store.read(lambda rows: rows.shelf_sizes(every)) == {"x": 2, "y": 1}
+    assert store.read(lambda rows: rows.shelf_sizes(one)) == {"x": 2}
+    assert store.read(lambda rows: rows.shelf_sizes(Shelf(BOB, "notes"))) == {}
+    store.transact(lambda rows: rows.end_entry("default", numbers[0], NOON))
+    assert store.read(lambda rows: rows.shelf_sizes(one)) == {"x": 1}
+    asked = [*reversed(numbers), 999]
+    found = [(number, b"12345678") for number in numbers]
+    assert store.read(lambda rows: rows.vectors(every, asked, "old")) == found  # ended ones too
+    assert store.read(lambda rows: rows.vectors(every, asked, "new")) == []
+    stranger = Shelf(Scope("other", ADA.path), "notes")
+    store.transact(lambda rows: rows.put(msgspec.structs.replace(NOTES, tenant="other")))
+    store.transact(add(stranger.scope))
+    assert store.read(lambda rows: rows.vectors(stranger, numbers, "old")) == []
+
+
+def portion(first: int, last: int) -> Portion:
+    return Portion(namespace="", first=first, last=last, mark=1, embedder="old")
+
+
+def test_portions_go_with_what_they_are_of(store: Store):
+    shelf, parts = Shelf(ADA, "notes", ""), {"rows": b"a", "word boat": b"b"}
+    store.transact(lambda rows: rows.put(NOTES))
+    numbers = [store.transact(add(id=str(number))) for number in range(6)]
+    made = [portion(numbers[place], numbers[place + 1]) for place in (0, 2, 4)]
+
+    def kept() -> list[Portion]:
+        return store.read(lambda rows: rows.portions(Shelf(ADA, "notes")))
+
+    def read(*names: str) -> list[tuple[int, str, bytes]]:
+        firsts = [one.first for one in made]
+        return sorted(store.read(lambda rows: rows.parts(shelf, firsts, names)))
+
+    if not store.keeps_portions:
+        assert store.transact(lambda rows: rows.add_portion(shelf, made[0], parts)) is False
+        store.transact(lambda rows: rows.remove_portions(shelf))
+        assert kept() == [] and read("rows") == []
+        return
+
+    for one in made:
+        assert store.transact(lambda rows, one=one: rows.add_portion(shelf, one, parts))
+    assert kept() == made
+    assert read("word boat", "word gone") == [(one.first, "word boat", b"b") for one in made]
+    assert store.read(lambda rows: rows.portions(Shelf(BOB, "notes", ""))) == []
+    noted = msgspec.structs.replace(made[1], mark=2, gone=(numbers[2],))
+    store.transact(lambda rows: rows.note_gone(shelf, noted))
+    assert kept() == [made[0], noted, made[2]] and noted.run == made[1].run
+    assert store.read(lambda rows: rows.portions(shelf, gone=False))[1].gone == ()
+    store.transact(lambda rows: rows.note_gone(shelf, made[1]))
+    # One that ends stays in its portion; one that is removed takes the portion with it.
+    store.transact(lambda rows: rows.end_entry("default", numbers[0], NOON))
+    assert kept() == made
+    store.transact(lambda rows: rows.remove_entry("default", numbers[3]))
+    assert kept() == [made[0], made[2]] and len(read("rows")) == 2
+    store.transact(lambda rows: rows.remove_portions(shelf, numbers[4]))
+    assert kept() == [made[0]] and len(read("rows")) == 1
+    store.transact(lambda rows: rows.remove_vectors("default", "notes", "old"))
+    assert kept() == [] and read("rows") == []
+    store.transact(lambda rows: rows.add_portion(shelf, made[0], parts))
+    store.transact(lambda rows: rows.remove_below(ADA))
+    assert read("rows") == []
+    store.transact(add(id="again"))
+    store.transact(lambda rows: rows.add_portion(shelf, made[0], parts))
+    assert kept() == [made[0]]
+    store.transact(lambda rows: rows.remove(Collection, "default", "notes"))
+    assert read("rows") == []
 
 
 def test_what_ended_or_was_removed_since_a_mark_is_listed(store: Store):

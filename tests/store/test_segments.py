@@ -439,7 +439,7 @@ def test_nothing_is_kept_where_it_is_turned_off(
         memory = open_memory(**options)
         fill(memory)
         answers(memory)
-        assert memory.scope(user="ada").leak_probes("boat").absent == ("exports", "segments")
+        assert {"exports", "segments"} <= set(memory.scope(user="ada").leak_probes("boat").absent)
         memory.close()
     assert not cache.exists() and not (tmp_path / "variable").exists()
     memory = open_memory(cache="auto")

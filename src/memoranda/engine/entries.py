@@ -578,6 +578,8 @@ def end_entry(rows: Transaction, entry: Entry, at: datetime, *, replaced: bool =
     """End an entry, perhaps because another one takes its place; return the note for the ledger."""
     # Not before it was created, even if the clock was set back: importing it again has to see that it ended.
     rows.end_entry(entry.scope.tenant, entry.sequence, max(at, entry.created_at))
+    if not replaced:
+        rows.remove_portions(shelf_of(entry), entry.sequence)
     detail = {"replaced": True} if replaced else None
     return entry_note("forget", shelf_of(entry), entry.id, entry.sequence, detail=detail)
 

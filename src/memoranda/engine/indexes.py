@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from memoranda.engine.portions import PortionBook, StoredShelf
 from memoranda.model.entry import Collection, Entry, Match, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
-from memoranda.store.base import EntryQuery, Reader
+from memoranda.store.base import EntryQuery, Reader, Store
 
 if TYPE_CHECKING:
     from memoranda.engine.memory_index import MemoryIndex
@@ -127,10 +128,14 @@ class OpenShelf(msgspec.Struct, frozen=True):
 class IndexBook:
     """The indexes in memory, up to a number of bytes."""
 
-    def __init__(self, most_bytes: int, segments: SegmentBook | None = None) -> None:
-        """Start with none in memory; those of large shelves may be in segments."""
+    def __init__(
+        self, most_bytes: int, segments: SegmentBook | None = None, portions: PortionBook | None = None
+    ) -> None:
+        """Start with none in memory; those of large shelves may be in segments, or in portions of the store."""
         self._most_bytes = most_bytes
         self.segments = segments
+        self._portions = portions
+        self._stored: OrderedDict[Shelf, StoredShelf] = OrderedDict()
         self._held: OrderedDict[_Place, _Held] = OrderedDict()
         self._current: dict[Shelf, _Held] = {}
         """The index of each shelf in its present space; a collection that moved may have an older one too."""
@@ -152,6 +157,42 @@ class IndexBook:
         with held.lock:
             # Whatever became of the collection would be another state.
             return OpenShelf(held.index, held.space, held.cache) if held.state == state else None
+
+    def open_stored(self, store: Store, shelf: Shelf, state: ShelfState, *, now: int) -> OpenShelf | None:
+        """Return the index of a shelf that is so large that the store keeps it in portions; None for others.
+
+        It is at least as new as this state of the shelf. `now` is in microseconds.
+        """
+        if self._portions is None or state == _NOTHING or not self._portions.is_large(store, shelf, state):
+            return None
+        with self._lock:
+            held = self._stored.setdefault(shelf, StoredShelf())
+            self._stored.move_to_end(shelf)
+        with held.lock:
+            if not self._portions.bring_up(store, shelf, held, now=now):
+                return None
+            index, space = held.index, held.space
+            assert index is not None and space is not None, "it was brought up"
+        self._let_go_of_stored(held)
+        return OpenShelf(index, space, EntryCache())
+
+    def reopen_stored(self, shelf: Shelf, damage: str | None = None) -> None:
+        """Load the index of a shelf again when it is next opened; if its portions are damaged, make them again."""
+        with self._lock:
+            self._stored.pop(shelf, None)
+        if damage is not None and self._portions is not None:
+            self._portions.drop(shelf, damage)
+
+    def _let_go_of_stored(self, newest: StoredShelf) -> None:
+        """Drop the least recently used of these indexes until the rest fits, never the one in use."""
+        with self._lock:
+            total = sum(held.size for held in self._stored.values())
+            for shelf, held in list(self._stored.items()):
+                if total <= self._most_bytes:
+                    return
+                if held is not newest:
+                    total -= held.size
+                    del self._stored[shelf]
 
     def open(self, rows: Reader, shelf: Shelf, *, now: int) -> OpenShelf | None:
         """Return the index of a shelf, at least as new as these rows.
@@ -268,6 +309,8 @@ class IndexBook:
         with self._lock:
             for place in [place for place in self._held if goes(place[0])]:
                 self._drop(place)
+            for shelf in [shelf for shelf in self._stored if goes(shelf)]:
+                del self._stored[shelf]
             for root in [root for root in self._subjects if scope.covers(root) or root.covers(scope)]:
                 del self._subjects[root]
 
@@ -304,6 +347,7 @@ class IndexBook:
         """How many bytes the indexes take."""
         with self._lock:
             shelves = sum(held.nbytes for held in self._held.values())
+            shelves += sum(held.size for held in self._stored.values())
             return shelves + sum(index.size for index in self._subjects.values())
 
     def _is_set_back(self, now: int) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from memoranda.engine.embedding import words_of
 from memoranda.engine.omissions import omissions_for
+from memoranda.engine.portions import entries_with
 from memoranda.engine.recall import RecallAll, recall_all
 from memoranda.engine.refs import find_entry, find_target, unknown
 from memoranda.engine.verbs import Call, Outcome, verb
@@ -80,8 +81,13 @@ def probe_leaks(store: Store, effect: ProbeLeaks, call: Call) -> Outcome[LeakPro
         # After the recalls, which bring indexes up to date.
         caches=any(map(is_in, call.indexes.texts(effect.scope))),
         segments=store.read(lambda rows: _is_in_segments(rows, effect, text, is_in, call)),
+        portions=store.read(lambda rows: _is_in_portions(rows, effect, text, is_in)),
         exports=False,
-        absent=("exports",) if call.indexes.segments is not None else ("exports", "segments"),
+        absent=(
+            "exports",
+            *(() if call.indexes.segments is not None else ("segments",)),
+            *(() if store.keeps_portions else ("portions",)),
+        ),
     )
     return Outcome(places)
 
@@ -266,6 +272,17 @@ def _is_in_segments(rows: Reader, effect: ProbeLeaks, text: str, is_in: Callable
     live = [entry for entry in there if entry.ended_at is None]
     others = {entry.sequence for entry in live if not is_in([entry.content, entry.metadata])}
     return bool(found - others)
+
+
+def _is_in_portions(rows: Reader, effect: ProbeLeaks, text: str, is_in: Callable[[Any], bool]) -> bool:
+    """Return whether a stored index has metadata with the text, or its words as an entry said them that is gone."""
+    words, tenant = words_of(text), effect.scope.tenant
+    shelves = (
+        one for one, _ in rows.shelf_states(effect.scope, below=True) if _is_within(effect.scope, one.scope.path)
+    )
+    found = {sequence for shelf in shelves for sequence in entries_with(rows, shelf, words, is_in)}
+    there = rows.entries(EntryQuery(tenant=tenant, sequences=sorted(found - {0})))
+    return bool(found - {entry.sequence for entry in there if not is_in([entry.content, entry.metadata])})
 
 
 def _entries_with(rows: Reader, effect: ProbeLeaks, is_in: Callable[[Any], bool]) -> Iterator[Entry]:

@@ -20,6 +20,7 @@ from memoranda.engine.confirmations import confirming_voices
 from memoranda.engine.derivation import is_original
 from memoranda.engine.indexes import EntryCache, OpenShelf
 from memoranda.engine.pages import content_bytes, is_over, take_within
+from memoranda.engine.portions import Changed
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import EmbedderError, UsageError
 from memoranda.model.block import canonical_line
@@ -139,16 +140,15 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        opened = call.indexes.find(shelf, _state(store, shelf), now=now) if effect.as_of is None else None
-        if opened is None:
-            opened = store.read(lambda rows: _open_shelf(rows, shelf, effect, call))
+        opened = _open(store, shelf, effect, now, call, in_memory=attempt == _ATTEMPTS)
         if opened is None or effect.limit == 0:
             matches = []
             break
-        if effect.query.strip():
-            ranked = _rank(opened.index, opened.space, effect, now, call)
-        else:
-            ranked = _in_order(opened.index, effect, now)
+        try:
+            ranked = _ranked(opened, effect, now, call)
+        except Changed as change:
+            call.indexes.reopen_stored(shelf, change.damage)
+            continue
         ranked = ranked[effect.offset :]
         cache = opened.cache if attempt < _ATTEMPTS else None
         entries: list[Entry] = []
@@ -195,6 +195,29 @@ def _with_corroboration(
 
 def _state(store: Store, shelf: Shelf) -> ShelfState:
     return store.read(lambda rows: rows.shelf_state(shelf), snapshot=False)
+
+
+def _open(store: Store, shelf: Shelf, effect: Recall, now: int, call: Call, *, in_memory: bool) -> OpenShelf | None:
+    """Return the index to search; None if the collection does not exist."""
+    opened = None
+    if effect.as_of is None:
+        state = _state(store, shelf)
+        if not effect.exact and not in_memory:
+            opened = call.indexes.open_stored(store, shelf, state, now=now)
+        if opened is None:
+            opened = call.indexes.find(shelf, state, now=now)
+    return store.read(lambda rows: _open_shelf(rows, shelf, effect, call)) if opened is None else opened
+
+
+def _ranked(opened: OpenShelf, effect: Recall, now: int, call: Call) -> list[Ranked]:
+    from memoranda.retrieval.index.segment import Damaged
+
+    try:
+        if effect.query.strip():
+            return _rank(opened.index, opened.space, effect, now, call)
+        return _in_order(opened.index, effect, now)
+    except Damaged as error:
+        raise Changed(str(error)) from error
 
 
 def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> OpenShelf | None:

@@ -41,6 +41,7 @@ from memoranda.engine import (
 )
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
+from memoranda.engine.portions import PortionBook
 from memoranda.engine.rejection_book import RejectionBook
 from memoranda.engine.reviews import hold
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
@@ -277,7 +278,11 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        self._indexes = IndexBook(limits.index_bytes, None if segments is None else segments.book_of(store))
+        self._indexes = IndexBook(
+            limits.index_bytes,
+            None if segments is None else segments.book_of(store),
+            PortionBook(store, limits) if store.keeps_portions else None,
+        )
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}

@@ -36,6 +36,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Matches of one recall."""
     index_bytes: int = 1_073_741_824
     """Bytes of search indexes in memory; the least recently used one is dropped first."""
+    shelf_bytes: int | None = None
+    """Bytes, as estimated, of the largest index of a collection of a scope that PostgreSQL does not keep in parts; None
+    means `index_bytes`. Other stores keep none."""
     cache_bytes: int = 17_179_869_184
     """Bytes of search indexes in the cache folder of the host; the least recently used one is removed first."""
     schema_bytes: int = 262_144

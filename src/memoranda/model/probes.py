@@ -61,6 +61,8 @@ class LeakProbes(Result, frozen=True, kw_only=True):
     """The indexes and entries that this process holds in memory, those of facts and lines included."""
     segments: bool | None = None
     """Indexes in the cache folder of this host."""
+    portions: bool | None = None
+    """Indexes of large collections in the database."""
     exports: bool | None = None
     backups: bool | None = None
     other_processes: bool | None = None

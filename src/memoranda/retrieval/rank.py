@@ -40,7 +40,7 @@ from memoranda.retrieval.filter import Filter
 from memoranda.retrieval.index.columns import NO_ACTOR
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.retrieval.index.spread import Seen
-from memoranda.retrieval.index.vectors import VectorTable, gather, kth_bound
+from memoranda.retrieval.index.vectors import VectorTable, kth_bound
 from memoranda.retrieval.influence import NEAR, Crowd, bound_places, crowd_of
 
 # For the vector, a stop word has the weight of a word in this share of the entries: "when" means something.
@@ -92,6 +92,7 @@ def prepare(
         index.expire(now)
         # "" matches words as written: actors are searched by their unstemmed names.
         query = read_query(text, (*index.languages, ""), words_only=mode != "hybrid")
+        index.expect(word.stems for word in query.words if not word.stop)
         terms: dict[tuple[str, ...], Term] = {}
         corrected: dict[str, str] = {}
         for word in query.words:
@@ -300,6 +301,8 @@ def _eligible(index: ShelfIndex, where: Filter | None, allowed: Allowed | None, 
 
 def _is_worth_choosing(index: ShelfIndex, limit: int, stages_from: int | None) -> bool:
     """Return whether candidates are chosen first."""
+    if index.is_stored:
+        return True
     # The first ranking does not wait for what choosing needs, and a long answer needs most rows anyway.
     was_ranked, index.was_ranked = index.was_ranked, True
     least = max(STAGES_FROM if stages_from is None else stages_from, _WORTH_CHOOSING * _PER_PLACE * limit)
@@ -328,7 +331,7 @@ def _by_vector(
         if in_stages:
             most = _SEEDS_PER_COMPARED * _most_compared(limit, selection)
             found = np.sort(selection.best(totals, None, totals, most))
-            cosines = gather(table.matrix, vector, found)
+            cosines = table.cosines(vector, found)
             best = selection.best(cosines, None, cosines, limit, found)
             rows, cosines = found.take(best), cosines.take(best)
         else:
@@ -371,6 +374,7 @@ def _by_parts(
     if in_stages:
         least = (threshold, calibration) if threshold > 0 else None
         rows, scale, exact = _candidates(index, coverage, priors, vector, eligible, selection, limit, least)
+        exact = exact and not index.is_stored
         some = Subset(index, rows)
     # Neighbours count whether they are eligible or not; from here on only eligible rows do. If they are most of all
     # rows, it is quicker to leave the others out at the end: what is known of terms is cached for all rows.
@@ -385,7 +389,7 @@ def _by_parts(
     parts = list(priors) if found is None else [part.of(found) for part in priors]
     if found is not None and scale is not None and scale.likely is not None:
         # All but the vectors of neighbours is compared first.
-        scale.likely[found] = gather(index.vectors.matrix, scale.vector, found)
+        index.vectors.refine(scale.likely, scale.vector, found)
         dense, cosines = _dense_among(index, scale, found, scale.likely)
         totals = _totals(whole, [*parts, dense], lexical, cosines, threshold, calibration)[0]
         kept = np.sort(selection.spare().best(totals, lexical, cosines, _most_compared(limit, selection), found))
@@ -685,7 +689,7 @@ def _dense_among(
     is_missing = places[:4] == index.rows
     if likely is None:
         read = np.unique(places)
-        likely = gather(index.vectors.matrix, scale.vector, read[: read.searchsorted(index.rows)])
+        likely = index.vectors.cosines(scale.vector, read[: read.searchsorted(index.rows)])
         places = read.searchsorted(places)
     near = likely.take(places, mode="clip")
     cosines = near[4].copy()

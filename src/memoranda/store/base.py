@@ -16,7 +16,7 @@ An entry is *live* until it is forgotten or replaced, which *ends* it; whether i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -109,6 +109,28 @@ class SegmentPiece(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     number: int
     data: bytes
+
+
+class Portion(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of entries of one namespace whose index is stored in parts, so that no process has to load all of it.
+
+    It is derived from the entries, and has words and metadata of them.
+    """
+
+    namespace: str
+    first: int
+    last: int
+    """It has the entries of its namespace from one sequence to another that were live and had a vector."""
+    mark: int
+    """A `removed` of its shelf: what ended since is still in it."""
+    gone: tuple[int, ...] = ()
+    """What ended before, and is in it nevertheless."""
+    embedder: str
+
+    @property
+    def run(self) -> tuple[str, int, int, str]:
+        """What it is of, whatever has ended since it was made."""
+        return self.namespace, self.first, self.last, self.embedder
 
 
 PlainRow = (
@@ -367,6 +389,22 @@ class Reader(Protocol):
         """
         ...
 
+    def shelf_sizes(self, shelf: Shelf) -> dict[str, int]:
+        """Return the number of live entries of a shelf, by namespace."""
+        ...
+
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
+        """Return the portions of a shelf whose indexes are stored, by their first entries; perhaps without `gone`."""
+        ...
+
+    def parts(self, shelf: Shelf, firsts: Sequence[int], names: Sequence[str]) -> list[tuple[int, str, bytes]]:
+        """Return those of these parts that the portions with these first entries have: portion, name and bytes."""
+        ...
+
+    def vectors(self, shelf: Shelf, sequences: Sequence[int], embedder: str) -> list[tuple[int, bytes]]:
+        """Return the vectors of these entries of a shelf, by sequence; entries without one are left out."""
+        ...
+
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         """Return those of these keys and digests that live entries of a shelf have."""
         ...
@@ -501,6 +539,21 @@ class Transaction(Reader, Protocol):
         """Remove an entry with its vectors, and the ledger's text of it."""
         ...
 
+    def add_portion(self, shelf: Shelf, portion: Portion, parts: Mapping[str, bytes]) -> bool:
+        """Keep the index of a portion of a shelf; return False, and keep nothing, if that is not possible yet."""
+        ...
+
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        """Keep the mark of a portion, and which of its entries had ended by then."""
+        ...
+
+    def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
+        """Remove the stored index of the portion that has an entry, or those of all portions of a shelf.
+
+        Whatever removes an entry does so too. One that only ends stays in its portion.
+        """
+        ...
+
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         """Keep the state of the tenant's rules."""
         ...
@@ -555,6 +608,8 @@ class Store(Protocol):
     """The address this store was opened with, without secrets."""
     waits: bool
     """Whether reading even one row has to wait, as over a network: an event loop then reads in a thread."""
+    keeps_portions: bool
+    """Whether it keeps the indexes of portions, so that large shelves can be searched without loading all of them."""
 
     def transact(
         self, work: Callable[[Transaction], T], *, wait: bool = True, within: Sequence[Scope] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -40,6 +41,7 @@ from memoranda.store.base import (
     FactQuery,
     Link,
     PlainRow,
+    Portion,
     Progress,
     Replay,
     Reserved,
@@ -102,6 +104,7 @@ class MemoryStore:
 
     url = "memory"
     waits = False
+    keeps_portions = False
 
     def __init__(self) -> None:
         """Start with empty tables."""
@@ -341,6 +344,20 @@ class _Rows:
                 return None
         return found if shelves else None
 
+    def shelf_sizes(self, shelf: Shelf) -> dict[str, int]:
+        return dict(Counter(kept.entry.namespace for kept in self._matching(EntryQuery(shelf=shelf))))
+
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
+        return []
+
+    def parts(self, shelf: Shelf, firsts: Sequence[int], names: Sequence[str]) -> list[tuple[int, str, bytes]]:
+        return []
+
+    def vectors(self, shelf: Shelf, sequences: Sequence[int], embedder: str) -> list[tuple[int, bytes]]:
+        own = {kept.entry.sequence for kept in self._entries_of(shelf.scope.tenant)}
+        found = [(one, self._t.vectors.get((one, embedder))) for one in sorted(own.intersection(sequences))]
+        return [(one, vector) for one, vector in found if vector is not None]
+
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         live = self._matching(EntryQuery(shelf=shelf))
         return {value for kept in live for value in (kept.entry.key, kept.digest) if value in (*keys, *digests)} - {
@@ -514,6 +531,15 @@ class _Rows:
             self._forget_texts_of(kept.entry)
             self._drop_entries({sequence})
             self._mark_removal(kept.entry)
+
+    def add_portion(self, shelf: Shelf, portion: Portion, parts: Mapping[str, bytes]) -> bool:
+        return False
+
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        pass
+
+    def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
+        pass
 
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         self._t.tenants[tenant] = state

@@ -17,8 +17,10 @@ from psycopg import sql
 
 import memoranda
 from memoranda.errors import ApprovalRequired, Unavailable
+from memoranda.model.entry import Shelf
 from memoranda.model.policy import Policy, Quota
-from memoranda.store.base import SegmentPiece, Store
+from memoranda.model.scope import Scope
+from memoranda.store.base import Portion, SegmentPiece, Store
 from memoranda.store.postgres import PostgresStore, connection, store
 from memoranda.store.postgres.dialect import PARTITIONED, SQL
 from memoranda.store.postgres.migration import VERSION
@@ -117,10 +119,14 @@ def remember_all_kinds(url: str, tenant: str) -> None:
     with PostgresStore(url) as opened:
         piece = SegmentPiece(tenant=tenant, subject="user:ada", name="n", number=0, data=b"d")
         opened.transact(lambda rows: rows.put(piece))
+        shelf = Shelf(Scope(tenant, "user:ada"), "notes", "")
+        portion = Portion(namespace="", first=1, last=1, mark=1, embedder="hashing:64")
+        assert opened.transact(lambda rows: rows.add_portion(shelf, portion, {"rows": b"d"}))
 
 
 NEW_TABLES = {
     *("rejections", "guards", "links", "epochs", "omissions", "positions", "chain", "removals", "segments"),
+    *("portions", "parts"),
 }
 ADDED = ["kind", "trust", "cause", "findings", "rules", "rejected"]
 """Tables and columns that the first version did not have."""
@@ -454,7 +460,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
 
 def test_a_role_can_lock_no_table_against_others(party: Party):
     everything = lockable(party.owner, *MODES)
-    assert len(everything) == (29 + 8 * len(PARTITIONED)) * len(MODES)
+    assert len(everything) == (31 + 8 * len(PARTITIONED)) * len(MODES)
     assert lockable(party.role, *MODES) == set()
     # The lock of ordinary writes, which blocks no other writer, is permitted on tables that the role may write to.
     tables = {table for table, _ in everything}
@@ -528,7 +534,7 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
         place = SQL["get_partition"].replace(b"$1", b"%s")
         places = {of: present(owner.execute(place, (of,)).fetchone())[0] for of in ("orchard", "quarry")}
-    assert len(tables) == 21
+    assert len(tables) == 23
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
@@ -633,10 +639,10 @@ ALTER TABLE memoranda.approvals
     DROP COLUMN kind, DROP COLUMN trust, DROP COLUMN cause, DROP COLUMN findings, DROP COLUMN rules;
 ALTER TABLE memoranda.tenants DROP COLUMN rejected;
 DROP TABLE memoranda.rejections, memoranda.guards, memoranda.links, memoranda.epochs,
-    memoranda.omissions, memoranda.removals, memoranda.segments;
+    memoranda.omissions, memoranda.removals, memoranda.segments, memoranda.portions, memoranda.parts;
 DROP FUNCTION memoranda.remove_rejections, memoranda.remove_guards, memoranda.remove_links,
     memoranda.remove_omissions, memoranda.remove_removals,
-    memoranda.remove_segments;
+    memoranda.remove_segments, memoranda.remove_portions, memoranda.remove_parts;
 UPDATE memoranda.migrated SET version = 3;
 """
 """Makes the third version of the schema of the fifth, with all it holds, where the tables are not partitioned."""
@@ -718,7 +724,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(
         PostgresStore(app).close()
         for role in (meadow, generous, second, cleaner):
             assert lockable(role, *MODES) == set()
-        assert len(lockable(app, *MODES)) == 29 * len(MODES)
+        assert len(lockable(app, *MODES)) == 31 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
         with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:

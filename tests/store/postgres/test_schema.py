@@ -18,7 +18,7 @@ from memoranda.store.sqlite.dialect import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
-TABLES = 29
+TABLES = 31
 PARTITIONS = 8
 UNPARTITIONED = SCHEMA.replace(" PARTITION BY HASH (tenant)", "")
 """The schema as databases have it that are older than partitions, once they are migrated."""
@@ -70,6 +70,29 @@ def test_the_migrations_in_order_give_the_schema(connection: Connection):
     assert made_by(connection, UNPARTITIONED) != made_by(
         connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)"
     )
+
+
+WITHOUT_PORTIONS = """
+DROP TABLE memoranda.portions, memoranda.parts;
+DO $$
+DECLARE
+    held REGPROCEDURE;
+BEGIN
+    FOR held IN
+        SELECT oid FROM pg_proc WHERE pronamespace = 'memoranda'::regnamespace AND proname ~ '^remove_(portions|parts)'
+    LOOP
+        EXECUTE format('DROP FUNCTION %s', held);
+    END LOOP;
+END
+$$
+"""
+"""Makes the seventh version of the schema of the eighth."""
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, UNPARTITIONED], ids=["partitioned", "unpartitioned"])
+def test_the_tables_of_portions_are_added_to_databases_of_both_kinds(connection: Connection, schema: str):
+    assert made_by(connection, schema, WITHOUT_PORTIONS, MIGRATIONS[7]) == made_by(connection, schema)
+    assert made_by(connection, schema, WITHOUT_PORTIONS) != made_by(connection, schema)
 
 
 def test_each_partition_is_as_its_table_would_be(connection: Connection):
@@ -128,6 +151,16 @@ SELECT has_table_privilege('tenders', 'memoranda.rejections', 'SELECT'),
 """
 
 
+RIGHTS_TO_PARTS = """
+SELECT has_table_privilege('tenders', 'memoranda.parts', 'SELECT'),
+    has_table_privilege('tenders', 'memoranda.parts', 'INSERT'),
+    has_table_privilege('tenders', 'memoranda.portions', 'INSERT'),
+    has_function_privilege('tenders', 'memoranda.remove_parts(text, tid[])', 'EXECUTE'),
+    has_function_privilege('tenders', 'memoranda.remove_portions(text, tid[])', 'EXECUTE'),
+    has_column_privilege('tenders', 'memoranda.parts', 'tenant', 'UPDATE')
+"""
+
+
 def test_roles_of_the_third_version_get_the_rights_to_rejections(connection: Connection):
     with connection.transaction(force_rollback=True):
         connection.execute("ALTER SCHEMA memoranda RENAME TO put_aside; CREATE SCHEMA memoranda")
@@ -138,6 +171,7 @@ def test_roles_of_the_third_version_get_the_rights_to_rejections(connection: Con
         for script in MIGRATIONS[3:]:
             connection.execute(script.encode())
         assert connection.execute(RIGHTS_TO_REJECTIONS).fetchone() == (True, True, True, True, True, False)
+        assert connection.execute(RIGHTS_TO_PARTS).fetchone() == (True, True, True, True, True, False)
 
 
 def test_migrations_are_numbered_without_gaps():

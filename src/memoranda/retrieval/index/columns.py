@@ -168,6 +168,19 @@ class Columns:
             columns._columns[key] = _Column.load(segment, f"column {number}", held, end)
         return columns
 
+    def pack(self) -> dict[str, bytes]:
+        """Return each column as bytes, by its key."""
+        return {key: column.pack(self._rows) for key, column in self._columns.items()}
+
+    @classmethod
+    def unpack(cls, rows: int, parts: Iterable[tuple[str, NDArray[np.int32], bytes | memoryview]]) -> Columns:
+        """Return some columns: each with a key, the numbers of rows, and what `pack` made of these rows."""
+        columns = cls()
+        columns._rows = rows
+        for key, numbers, packed in parts:
+            columns._column(key).put_packed(numbers, packed)
+        return columns
+
     def mask(self, filter: Filter | None) -> Mask:
         """Return for each row whether its metadata match a filter; without a filter all do."""
         match filter:
@@ -187,8 +200,12 @@ class Columns:
                 mask = self.mask(part)
                 return np.logical_not(mask, out=mask)
             case _:
-                column = self._columns.get(filter.key)
-                return np.zeros(self._rows, dtype=np.bool_) if column is None else column.mask(filter, self._rows)
+                return self.condition_mask(filter)
+
+    def condition_mask(self, condition: Equals | OneOf | Compares | Exists) -> Mask:
+        """Return for each row whether its metadata match one condition."""
+        column = self._columns.get(condition.key)
+        return np.zeros(self._rows, dtype=np.bool_) if column is None else column.mask(condition, self._rows)
 
     def values(self) -> Iterator[Any]:
         """Yield the distinct values of every key."""
@@ -335,6 +352,28 @@ class _Column:
             column._add(identity(values[code]), values[code])
         column._put_codes(numbers, renumbered.astype(np.int32))
         return column
+
+    def pack(self, rows: int) -> bytes:
+        codes = self.codes(rows)
+        used, renumbered = np.unique(codes, return_inverse=True)
+        values = self.all()
+        known = used[used != _MISSING]
+        shift = len(used) - len(known)
+        return msgspec.msgpack.encode(
+            (
+                msgspec.json.encode([values[code] for code in known.tolist()]),
+                (renumbered - shift).astype("<i4").tobytes(),
+            )
+        )
+
+    def put_packed(self, numbers: NDArray[np.int32], packed: bytes | memoryview) -> None:
+        """Add the values of rows, which `pack` packed; rows come in ascending order."""
+        raw, codes = msgspec.msgpack.decode(packed, type=tuple[bytes, bytes])
+        local = np.frombuffer(codes, "<i4")
+        held = local != _MISSING
+        if held.any():
+            distinct = self._encode(msgspec.json.decode(raw))
+            self._put_codes(numbers[held], distinct[local[held]])
 
     def _put_codes(self, numbers: NDArray[np.int32], codes: Codes) -> None:
         count, end = len(numbers), int(numbers[-1]) + 1
@@ -613,6 +652,26 @@ class Fields:
             [_NO_TERMS if actor == NO_ACTOR else self._terms[actor] for actor in actors],
             [day.terms for day in days],
         )
+
+    def actors(self) -> list[list[str]]:
+        """Return the words of each actor's name, by number."""
+        return [sorted(words) for words in self._terms]
+
+    def add_read(
+        self,
+        actor: NDArray[np.int32],
+        year: NDArray[np.int16],
+        month: NDArray[np.int8],
+        actors: Sequence[Sequence[str]],
+    ) -> None:
+        """Add rows that were read before, whose actors have numbers of their own."""
+        numbers = np.array([*(self._number(frozenset(words)) for words in actors), NO_ACTOR], np.int32)
+        mapped = numbers[actor]  # the last place is that of NO_ACTOR, which is -1
+        self._actor.extend(mapped)
+        self._year.extend(year)
+        self._month.extend(month)
+        for number, rows in zip(*np.unique(mapped[mapped != NO_ACTOR], return_counts=True), strict=True):
+            self._row_counts[int(number)] += int(rows)
 
     def save(self, contents: Contents) -> None:
         """Put the fields into a segment."""

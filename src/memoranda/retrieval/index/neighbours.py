@@ -144,6 +144,36 @@ class Threads:
         else:
             self._link_together(first, matrix)
 
+    def add_linked(self, keys: Sequence[ThreadKey]) -> None:
+        """Append rows to their threads without comparing them: `add_cohesion` says how alike they are."""
+        first = len(self._thread)
+        threads = [self._number(key) for key in keys]
+        before, last = list[int](), self._last
+        for row, thread in enumerate(threads, start=first):
+            before.append(last[thread])
+            last[thread] = row
+        self._thread.extend(threads)
+        self._previous.extend(before)
+        self._next.extend(np.full(len(keys), NO_ROW))
+        previous = np.array(before, np.int64)
+        linked = previous != NO_ROW
+        self.next[previous[linked]] = np.arange(first, first + len(keys))[linked]
+
+    def cohesion(self) -> list[tuple[str, bool, tuple[int, int, float, bytes | None]]]:
+        """Return how alike neighbours are in each group of threads: its namespace, and whether they are named."""
+        return [(*group, one.save()) for group, one in zip(self._groups, self._cohesion, strict=True)]
+
+    def add_cohesion(self, groups: Iterable[tuple[str, bool, tuple[int, int, float, bytes | None]]]) -> None:
+        """Add how alike the neighbours among other rows are."""
+        for namespace, declared, saved in groups:
+            number = self._groups.get((namespace, declared))
+            if number is not None:
+                self._cohesion[number].merge(_Cohesion.load(saved))
+
+    def keys(self) -> list[ThreadKey]:
+        """Return the keys of all threads in the order of their numbers."""
+        return self._keys()
+
     def _link_together(self, first: int, matrix: NDArray[np.float32]) -> None:
         """Link the rows from `first` on to their predecessors, and add them to the cohesion of their groups."""
         rows = np.arange(first, len(self._thread))
@@ -164,24 +194,30 @@ class Threads:
             cohesion.links += int((members & linked).sum())
             cohesion.alike += float(alike[members].sum(dtype=np.float64))
 
-    def remove(self, rows: Iterable[int], matrix: NDArray[np.float32]) -> None:
-        """Remove rows from their threads: the rows before and after become neighbours."""
+    def remove(self, rows: Iterable[int], matrix: NDArray[np.float32] | None) -> None:
+        """Remove rows from their threads: the rows before and after become neighbours.
+
+        Without vectors, how alike neighbours are is left as it is.
+        """
         previous, following = self.previous, self.next
         for row in rows:
             thread = int(self.thread[row])
             before, after = int(previous[row]), int(following[row])
-            cohesion = self._cohesion[self._group[thread]]
-            vector = matrix[row]
-            cohesion.remove(vector)
             if before != NO_ROW:
                 following[before] = after
-                cohesion.cut(vector, matrix[before])
             if after == NO_ROW:
                 self._last[thread] = before
             else:
                 previous[after] = before
-                cohesion.cut(vector, matrix[after])
+            if matrix is not None:
+                cohesion = self._cohesion[self._group[thread]]
+                vector = matrix[row]
+                cohesion.remove(vector)
                 if before != NO_ROW:
+                    cohesion.cut(vector, matrix[before])
+                if after != NO_ROW:
+                    cohesion.cut(vector, matrix[after])
+                if before != NO_ROW and after != NO_ROW:
                     cohesion.join(matrix[before], matrix[after])
             previous[row] = following[row] = NO_ROW
 
@@ -263,6 +299,14 @@ class _Cohesion:
             self.total = np.zeros(len(total)) if before is None else before.astype(np.float64)
         if self.total is not None:
             self.total += total
+
+    def merge(self, other: _Cohesion) -> None:
+        """Add other rows."""
+        if other.total is not None:
+            self.total = other.total if self.total is None else self.total + other.total
+        self.count += other.count
+        self.links += other.links
+        self.alike += other.alike
 
     def remove(self, vector: NDArray[np.float32]) -> None:
         self.count -= 1

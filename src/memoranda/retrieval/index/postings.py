@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -141,6 +141,14 @@ class Postings:
             contents.arrays["postings"] = self._sorted
             contents.arrays["postings.starts"] = np.concatenate((self._starts, rest)) if len(rest) else self._starts
         contents.later.append(lambda contents: contents.add_names("words", [word.encode() for word in words]))
+
+    def blocks(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each word with its postings, packed into four bytes each: there are not too many rows for that."""
+        self._sort()
+        for number, word in enumerate(self._number_of.all()):
+            postings = self._of(number)
+            if len(postings):
+                yield word, postings.astype("<u4").tobytes()
 
     def load(self, segment: Segment) -> None:
         """Continue the postings of a segment."""
@@ -300,6 +308,18 @@ def _ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.int
     """Return the members of ranges, concatenated."""
     ends = sizes.cumsum()
     return np.arange(ends[-1] if len(ends) else 0) + (starts - ends + sizes).repeat(sizes)
+
+
+def unpack_block(block: bytes | memoryview, rows: NDArray[np.int64]) -> _Packed:
+    """Return the postings of a block, whose rows are numbered anew by these, in no particular order."""
+    postings = np.frombuffer(block, "<u4")
+    kept = (postings & np.uint32((1 << _ROW_SHIFT) - 1)).astype(np.uint64)
+    return (rows[postings >> np.uint32(_ROW_SHIFT)].astype(np.uint64) << np.uint64(_ROW_SHIFT)) | kept
+
+
+def merge_postings(parts: Sequence[_Packed]) -> _Packed:
+    """Return the postings of several words, or of rows in any order, as those of one term."""
+    return _merge_rows(np.sort(np.concatenate(parts))) if parts else np.empty(0, np.uint64)
 
 
 def unpack_postings(packed: _Packed) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import islice
 from operator import length_hint
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -60,6 +61,10 @@ _MOST_HASHES, _SHORTER, _LARGEST = 65_536, 8, 2**62 - 1
 class ShelfIndex:
     """The index of one shelf. Hold `lock` to read several things consistently."""
 
+    is_stored: ClassVar[bool] = False
+    """Whether most words, vectors and metadata are not here, but read when they are needed."""
+    cached_per_row: ClassVar[int] = _CACHED_PER_ROW
+
     def __init__(self, dimension: int) -> None:
         """Create an index without entries, for vectors of this dimension."""
         self.lock = threading.RLock()
@@ -84,7 +89,7 @@ class ShelfIndex:
         self._seen_origins: set[int] = set()
         self._likeness = GrowingArray(np.int64)
         self._wording = GrowingArray(np.int64)
-        self._rows_alike = _Counts()
+        self._rows_alike = WordingCounts()
         """The counts of rows by their likeness and, with the numbers among them, by their wording."""
         self._copies = GrowingArray(np.bool_)
         """Whether an earlier row has the same words."""
@@ -411,6 +416,9 @@ class ShelfIndex:
             self._changed = 0
         return self._spread
 
+    def expect(self, terms: Iterable[tuple[str, ...]]) -> None:
+        """Hear which terms will be looked for, if it is quicker to read them together."""
+
     def find(self, stems: tuple[str, ...]) -> TermPostings:
         """Return the postings of a term with these stems, without removed rows."""
         found = self._found.get(stems)
@@ -426,7 +434,7 @@ class ShelfIndex:
     def count_cached(self, numbers: int) -> None:
         """Count numbers that are about to be cached for a term, and clear the cache if they are too many."""
         self._cached += numbers
-        if self._cached > _CACHED_PER_ROW * self.rows + _CACHED_IN_ADDITION:
+        if self._cached > self.cached_per_row * self.rows + _CACHED_IN_ADDITION:
             self._found.clear()
             self._corrections.clear()
             self._cached = numbers
@@ -546,7 +554,7 @@ class ShelfIndex:
             return
         self._present.rows[rows] = False
         self._drop_likeness(rows)
-        self.threads.remove(rows.tolist(), self.vectors.matrix)
+        self.threads.remove(rows.tolist(), None if self.is_stored else self.vectors.matrix)
         self.fields.remove(rows)
         for number in self._language_of.rows[rows].tolist():
             self._language_counts[number] -= 1
@@ -594,7 +602,7 @@ class ShelfIndex:
         }
 
 
-class _Counts:
+class WordingCounts:
     """How many rows have the same words, by a hash of the words."""
 
     __slots__ = ("_changed", "_counts", "_numbers", "have_repeated")
@@ -609,9 +617,12 @@ class _Counts:
 
     @property
     def nbytes(self) -> int:
-        return len(self._changed) * _BYTES_OF_A_LIKENESS
+        """Approximate size in bytes, without what a segment has mapped."""
+        own = self._numbers.nbytes + self._counts.nbytes if self._numbers.base is None else 0
+        return own + len(self._changed) * _BYTES_OF_A_LIKENESS
 
     def count(self, number: int) -> int:
+        """Return how many rows have a number."""
         count = self._changed.get(number)
         if count is None:
             count = self._sealed_count(number) if len(self._numbers) else 0
@@ -633,6 +644,7 @@ class _Counts:
         return copies
 
     def add(self, number: int, rows: int) -> None:
+        """Count rows of a number."""
         count = self.count(number) + rows
         if count or len(self._numbers):
             self._changed[number] = count
@@ -643,20 +655,28 @@ class _Counts:
         place = int(self._numbers.searchsorted(number))
         return int(self._counts[place]) if place < len(self._numbers) and self._numbers[place] == number else 0
 
+    @classmethod
+    def of(cls, likeness: NDArray[np.int64], wording: NDArray[np.int64]) -> WordingCounts:
+        """Count the rows of these numbers."""
+        counts = cls()
+        every = np.concatenate((likeness, wording[wording != likeness]))
+        counts._numbers, found = np.unique(every[every != 0], return_counts=True)
+        counts._counts = found.astype(np.int32)
+        return counts
+
     def save(
         self, contents: Contents, likeness: NDArray[np.int64], wording: NDArray[np.int64], present: NDArray[np.bool_]
     ) -> None:
         """Count again from the rows when the segment is written."""
 
         def work(contents: Contents) -> None:
-            some, others = likeness[present], wording[present]
-            every = np.concatenate((some, others[others != some]))
-            numbers, counts = np.unique(every[every != 0], return_counts=True)
-            contents.arrays["alike"], contents.arrays["alike.rows"] = numbers, counts.astype(np.int32)
+            counted = WordingCounts.of(likeness[present], wording[present])
+            contents.arrays["alike"], contents.arrays["alike.rows"] = counted._numbers, counted._counts
 
         contents.later.append(work)
 
     def load(self, segment: Segment) -> None:
+        """Continue the counts of a segment."""
         self._numbers, self._counts = segment.array("alike"), segment.array("alike.rows")
         self.have_repeated = bool((self._counts > 1).any())
 

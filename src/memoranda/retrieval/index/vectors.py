@@ -163,6 +163,14 @@ class VectorTable:
         """
         return self.product(query), query
 
+    def cosines(self, query: Vector, rows: Rows) -> Cosines:
+        """Return the cosines of some rows with a query, in single precision."""
+        return gather(self.matrix, query, rows)
+
+    def refine(self, likely: Cosines, query: Vector, rows: Rows) -> None:
+        """Replace the estimates of the cosines of some rows by these cosines, unless they are close enough."""
+        likely[rows] = self.cosines(query, rows)
+
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Keep only these rows, renumbered in this order."""
         self._matrix, self._sealed = self.matrix[rows], None

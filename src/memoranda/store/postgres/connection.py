@@ -19,13 +19,16 @@ from typing import Any
 import psycopg
 
 from memoranda.errors import Corrupt, Unavailable
+from memoranda.model.entry import Collection, Shelf
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import hash_body
 from memoranda.store.base import (
     ContentKey,
+    EntryQuery,
     PlainRow,
+    Portion,
     Progress,
     Reserved,
     TenantState,
@@ -46,7 +49,7 @@ from memoranda.store.postgres.ledger import (
 )
 from memoranda.store.postgres.migration import check_version
 from memoranda.store.sql.entries import EntryRows
-from memoranda.store.sql.rows import Row
+from memoranda.store.sql.rows import Row, scopes_under
 
 Proof = tuple[str, int, str]
 
@@ -57,7 +60,11 @@ _MOST_AHEAD = 16
 """Scopes whose content keys are asked for with the lock."""
 _MOST_UNCHAINED = 4_096
 """Events whose place in the chain a reader works out itself; a sequencer is not so far behind."""
-_COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "add_shelf"})
+_PORTIONS_SINCE = 8
+"""The schema whose programs take what is forgotten out of the indexes of portions."""
+_COUNTED = frozenset(
+    {"get_shelf_state", "get_namespaces_state", "list_shelf_states", "list_shelves", "list_sizes", "add_shelf"}
+)
 """The statements that read the counts of shelves."""
 _OF_EVENTS = frozenset({"add_tenant", "move_head", "append_event", "put_event_text"})
 """The statements that change nothing but the ledger."""
@@ -160,6 +167,8 @@ class PostgresRows(EntryRows):
         # By tenant, the position of the event that was appended last.
         self.written: dict[str, int] = {}
         self._moment: datetime | None = None
+        # The schema of the oldest programs that may write.
+        self._oldest = 0
         # By tenant: the positions of events after the chain, and the hashes that they will have.
         self._later: dict[str, list[int]] = {}
         self._tails: dict[str, dict[int, tuple[str, str]]] = {}
@@ -370,6 +379,76 @@ class PostgresRows(EntryRows):
             self._command.execute(SQL["lock_subjects"], (tenant, [f"\n{actor}"]))
         return super().usage(tenant, actor, window)
 
+    # the indexes of portions
+
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
+        """Return the portions of a shelf."""
+        tenant = shelf.scope.tenant
+        found = [
+            Portion(namespace=namespace, first=first, last=last, mark=mark, gone=tuple(ended), embedder=embedder)
+            for number, namespace in self._numbers(shelf)
+            for first, last, mark, ended, embedder in self._all("list_portions", tenant, number, gone)
+        ]
+        return sorted(found, key=lambda one: one.first)
+
+    def parts(self, shelf: Shelf, firsts: Sequence[int], names: Sequence[str]) -> list[tuple[int, str, bytes]]:
+        """Return some parts of some portions."""
+        asked = self._array(firsts), self._array(names)
+        return [(first, name, part) for first, name, part in self._on_shelf("list_parts", shelf, *asked)]
+
+    def add_portion(self, shelf: Shelf, portion: Portion, parts: Mapping[str, bytes]) -> bool:
+        """Keep the index of a portion, once every program that may write knows of portions."""
+        tenant = shelf.scope.tenant
+        self._enter("add_portion", (tenant,))
+        if self._oldest < _PORTIONS_SINCE:
+            return False
+        for number, _ in self._numbers(Shelf(shelf.scope, shelf.collection, portion.namespace)):
+            place = tenant, number, portion.first
+            self._run("add_portion", *place, portion.last, portion.mark, list(portion.gone), portion.embedder)
+            self._run("add_parts", *place, list(parts), list(parts.values()))
+            return True
+        return False
+
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        """Keep the mark of a portion, and which of its entries had ended by then."""
+        for number, _ in self._numbers(Shelf(shelf.scope, shelf.collection, portion.namespace)):
+            self._run("note_gone", shelf.scope.tenant, number, portion.first, portion.mark, list(portion.gone))
+
+    def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
+        """Remove the stored index of the portion that has an entry, or those of all portions of a shelf."""
+        low, high = (0, 2**63 - 1) if sequence is None else (sequence, sequence)
+        for number, _ in self._numbers(shelf):
+            self._run("remove_parts", shelf.scope.tenant, number, low, high)
+            self._run("remove_portions", shelf.scope.tenant, number, low, high)
+
+    def remove_entry(self, tenant: str, sequence: int) -> None:
+        """Remove an entry, with the stored index of its portion."""
+        for entry in self.entries(EntryQuery(tenant=tenant, sequences=[sequence])):
+            self.remove_portions(Shelf(entry.scope, entry.collection, entry.namespace), sequence)
+        super().remove_entry(tenant, sequence)
+
+    def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
+        """Remove the vectors that an embedder made of a collection's entries."""
+        self._remove_collection_portions(tenant, collection)
+        return super().remove_vectors(tenant, collection, embedder)
+
+    def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        """Remove a row, a collection with its entries."""
+        if kind is Collection:
+            self._remove_collection_portions(*key)
+        return super().remove(kind, *key)
+
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        """Remove everything at and below a scope."""
+        for each in scopes_under(scope.path):
+            self._run("erase_parts", scope.tenant, *each)
+            self._run("erase_portions", scope.tenant, *each)
+        return super().remove_below(scope, keep_records=keep_records)
+
+    def _remove_collection_portions(self, tenant: str, collection: str) -> None:
+        self._run("remove_collection_parts", tenant, collection)
+        self._run("remove_collection_portions", tenant, collection)
+
     def _all(self, name: str, *values: Any) -> list[Row]:
         sql = self._enter(name, values)
         if self._uncounted and name in _COUNTED:
@@ -467,6 +546,7 @@ class PostgresRows(EntryRows):
         for path, secret in zip(known, secrets, strict=True):
             self._cache((ContentKey, tenant, path), ContentKey(tenant, path, secret))
         check_version(programs, self._url)
+        self._oldest = programs[0]
         if self._locked is not None:
             self._locked.add(tenant)
         self._reserved.clear()  # others may have used higher ones for this tenant since

@@ -28,7 +28,9 @@ POSTGRES = Dialect(
 SQL = {name: text.encode() for name, text in POSTGRES.load(HERE / "queries.sql").items()}
 """Every statement by name: `SQL["get_fact"]`. As bytes, because the driver refuses text that is not a literal."""
 
-PARTITIONED = ("facts", "revisions", "replays", "content_keys", "events", "event_texts", "entries", "vectors", "links")
+PARTITIONED = (
+    "facts", "revisions", "replays", "content_keys", "events", "event_texts", "entries", "vectors", "links", "parts",
+)  # fmt: skip
 """The tables that are partitioned by tenant in databases that were made with schema.sql, and not by migrations."""
 
 _PLACE = re.compile(rf"memoranda\.(remove_)?({'|'.join(PARTITIONED)})\b(?!_)(\(| AS\b)?".encode())

@@ -68,14 +68,16 @@ _PLACES: Mapping[str, int | tuple[int, int] | None] = {
         "count_live list_live list_told_origins list_active list_entries_of_key list_chain list_hashes "
         "list_entries_alike list_digests list_keys list_ended page_indexed fill_shelf mark_shelf add_entry end_entry "
         "remove_entry remove_entry_vectors forget_entry_texts add_vector list_entries get_entry add_removal "
-        "trim_removals list_removals",
+        "trim_removals list_removals list_portions list_parts list_vectors add_portion note_gone add_parts "
+        "remove_portions remove_parts",
     ),
     # The scope is the second value, or the third.
     **_places(
         1,
         "get_shelf list_namespaces get_shelf_state get_namespaces_state add_shelf get_fact get_bare_fact list_facts "
         "list_facts_as_of list_revisions list_newest_revisions get_revision get_revision_at put_link list_omissions "
-        "put_session get_replay put_replay put_fact remove_fact add_revision list_marks get_segment put_segment",
+        "put_session get_replay put_replay put_fact remove_fact add_revision list_marks get_segment put_segment "
+        "list_sizes",
     ),
     **_places(2, "put_omission"),
     # A range of scopes.

@@ -303,3 +303,56 @@ CROSS JOIN LATERAL (
     WHERE rolname IN ('pg_write_all_data', 'pg_maintain') AND pg_has_role(member.oid, oid, 'MEMBER') OFFSET 0
 ) AS rights
 WHERE rolname = ANY (ARRAY(SELECT role FROM memoranda.roles)) AND NOT rolsuper;
+
+-- name: list_portions(tenant, shelf, gone)
+-- The portions of a shelf whose indexes are stored, and perhaps what had ended of each.
+SELECT first, last, mark, CASE WHEN :gone THEN gone ELSE '{}' END, embedder FROM memoranda.portions
+WHERE tenant = :tenant AND shelf = :shelf ORDER BY first;
+
+-- name: add_portion(tenant, shelf, first, last, mark, gone, embedder)
+-- Keep what a portion is.
+INSERT INTO memoranda.portions (tenant, shelf, first, last, mark, gone, embedder)
+VALUES (:tenant, :shelf, :first, :last, :mark, :gone, :embedder);
+
+-- name: note_gone(tenant, shelf, first, mark, gone)
+-- Keep which entries of a portion had ended when its shelf got a mark.
+UPDATE memoranda.portions SET mark = :mark, gone = :gone
+WHERE tenant = :tenant AND shelf = :shelf AND first = :first;
+
+-- name: list_parts(tenant, shelf, firsts, names)
+-- Some parts of the indexes of some portions.
+SELECT first, name, bytes FROM memoranda.parts
+WHERE tenant = :tenant AND shelf = :shelf AND first = ANY (:firsts::bigint[]) AND name = ANY (:names::text[]);
+
+-- name: add_parts(tenant, shelf, first, names, pieces)
+-- Keep the parts of the index of a portion.
+INSERT INTO memoranda.parts (tenant, shelf, first, name, bytes)
+SELECT :tenant::text, :shelf::bigint, :first::bigint, name, piece
+FROM unnest(:names::text[], :pieces::bytea[]) AS given (name, piece);
+
+-- name: remove_parts(tenant, shelf, low, high)
+-- Remove the stored indexes of the portions of a shelf that have entries in a range of sequences.
+DELETE FROM memoranda.parts WHERE tenant = :tenant AND shelf = :shelf AND first = ANY (ARRAY(
+    SELECT first FROM memoranda.portions
+    WHERE tenant = :tenant AND shelf = :shelf AND first <= :high AND last >= :low
+));
+
+-- name: remove_portions(tenant, shelf, low, high)
+-- Remove the portions of a shelf that have entries in a range of sequences.
+DELETE FROM memoranda.portions WHERE tenant = :tenant AND shelf = :shelf AND first <= :high AND last >= :low;
+
+-- name: remove_collection_parts(tenant, collection)
+-- Remove the stored indexes of a collection.
+DELETE FROM memoranda.parts WHERE tenant = :tenant AND shelf = ANY (ARRAY({shelves_of_collection}));
+
+-- name: remove_collection_portions(tenant, collection)
+-- Remove the portions of a collection.
+DELETE FROM memoranda.portions WHERE tenant = :tenant AND shelf = ANY (ARRAY({shelves_of_collection}));
+
+-- name: erase_parts(tenant, low, high)
+-- Remove the stored indexes in a range of scopes.
+DELETE FROM memoranda.parts WHERE tenant = :tenant AND shelf = ANY (ARRAY({shelves_below}));
+
+-- name: erase_portions(tenant, low, high)
+-- Remove the portions in a range of scopes.
+DELETE FROM memoranda.portions WHERE tenant = :tenant AND shelf = ANY (ARRAY({shelves_below}));

@@ -17,6 +17,7 @@ from memoranda.store.postgres.dialect import PARTITIONED, SQL, fill
 CONTENT = (
     "facts", "revisions", "entries", "vectors", "replays", "event_texts", "content_keys", "links",
     "approvals", "sessions", "rejections", "omissions", "shelves", "collections", "removals", "segments",
+    "portions", "parts",
 )  # fmt: skip
 """The tables that rows are removed from, or written in place of others. Nothing of the rest can be removed."""
 

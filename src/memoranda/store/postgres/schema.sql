@@ -310,6 +310,33 @@ CREATE TABLE memoranda.segments (
 -- Mostly numbers that look random: trying to compress them is time lost.
 ALTER TABLE memoranda.segments ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
+-- Runs of entries of a shelf whose index is stored in parts, from the first sequence to the last: large shelves are
+-- searched by them. Of what is in one, the entries that are gone had ended when the shelf got its mark.
+CREATE TABLE memoranda.portions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    shelf BIGINT NOT NULL,
+    first BIGINT NOT NULL,
+    last BIGINT NOT NULL,
+    mark BIGINT NOT NULL,
+    gone BIGINT[] NOT NULL,
+    embedder TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, shelf, first)
+);
+
+-- The parts of these indexes: the postings of each word, the values of each field, vectors, and what else there is of
+-- each entry.
+CREATE TABLE memoranda.parts (
+    tenant TEXT COLLATE "C" NOT NULL,
+    shelf BIGINT NOT NULL,
+    first BIGINT NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    bytes BYTEA NOT NULL,
+    PRIMARY KEY (tenant, shelf, first, name)
+) PARTITION BY HASH (tenant);
+
+-- Packed numbers: trying to compress them is time lost.
+ALTER TABLE memoranda.parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
 -- Gives entries their sequences and removals their marks: no number twice, not even when all entries are gone.
 CREATE SEQUENCE memoranda.numbers;
 

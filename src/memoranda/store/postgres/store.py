@@ -94,6 +94,7 @@ class PostgresStore:
     """A store in a PostgreSQL database, in a schema of its own that is called `memoranda`."""
 
     waits = True
+    keeps_portions = True
 
     def __init__(
         self,

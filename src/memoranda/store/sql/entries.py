@@ -7,7 +7,7 @@ every sequence and every mark before it, even where everything was erased.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, S
 from memoranda.model.scope import Scope
 from memoranda.model.trust import RANK_OF, TRUSTED, Origin
 from memoranda.model.value import decode
-from memoranda.store.base import EntryQuery, PlainRow
+from memoranda.store.base import EntryQuery, PlainRow, Portion
 from memoranda.store.sql.rows import (
     FIRST_PAGE,
     Row,
@@ -44,6 +44,9 @@ _TRIM_AFTER = 1_000
 
 LONG_PAGE = 1024
 """Rows of one page of what an index needs; each has about a kilobyte."""
+
+_VECTOR_PAGE = 8_192
+"""Vectors that are read at once by their sequences."""
 
 _ENTRY_PAGE = 256
 """Entries of one page with their contents; each has up to 80 kilobytes."""
@@ -183,6 +186,31 @@ class EntryRows(Rows):
                 return None
         return found if marks else None
 
+    def shelf_sizes(self, shelf: Shelf) -> dict[str, int]:
+        """Return the number of live entries of a shelf, by namespace."""
+        rows = self._all("list_sizes", shelf.scope.tenant, shelf.scope.path, shelf.collection)
+        return {namespace: count for namespace, count in rows if count and shelf.namespace in (None, namespace)}
+
+    def portions(self, shelf: Shelf, *, gone: bool = True) -> list[Portion]:
+        """Return no portions: a database that does not keep them has none."""
+        return []
+
+    def parts(self, shelf: Shelf, firsts: Sequence[int], names: Sequence[str]) -> list[tuple[int, str, bytes]]:
+        """Return nothing."""
+        return []
+
+    def vectors(self, shelf: Shelf, sequences: Sequence[int], embedder: str) -> list[tuple[int, bytes]]:
+        """Return the vectors of entries."""
+        tenant = shelf.scope.tenant
+        slot = self._value("get_slot", tenant, shelf.collection, embedder)
+        if slot is None:
+            return []
+        return [
+            row
+            for page in _pages(sorted(sequences), _VECTOR_PAGE)
+            for row in self._all("list_vectors", tenant, self._array(page), slot)
+        ]
+
     def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
         """Return those of these keys and digests that live entries have."""
         found = self._on_shelf("list_keys", shelf, self._array(keys)) if keys else []
@@ -298,6 +326,16 @@ class EntryRows(Rows):
             self._run("remove_entry_vectors", tenant, sequence)
             self._run("forget_entry_texts", tenant, sequence, number)
             self._mark_removal(tenant, number, sequence, ended=int(live))
+
+    def add_portion(self, shelf: Shelf, portion: Portion, parts: Mapping[str, bytes]) -> bool:
+        """Keep nothing."""
+        return False
+
+    def note_gone(self, shelf: Shelf, portion: Portion) -> None:
+        """Do nothing: there are none."""
+
+    def remove_portions(self, shelf: Shelf, sequence: int | None = None) -> None:
+        """Do nothing: there are none."""
 
     def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
         """Remove everything at and below a scope, with its entries."""

@@ -61,6 +61,11 @@ WHERE tenant COLLATE "POSIX" = :tenant AND scope = :scope AND collection = :coll
 SELECT max(newest), max(removed) FROM memoranda.shelves
 WHERE tenant COLLATE "POSIX" = :tenant AND scope = :scope AND collection = :collection;
 
+-- name: list_sizes(tenant, scope, collection)
+-- The number of live entries of the shelves of every namespace.
+SELECT namespace, entries FROM memoranda.shelves
+WHERE tenant COLLATE "POSIX" = :tenant AND scope = :scope AND collection = :collection;
+
 -- name: list_shelf_states(tenant, low, high)
 -- The states of the shelves in a range of scopes.
 SELECT scope, collection, namespace, newest, removed FROM memoranda.shelves
@@ -120,6 +125,19 @@ CROSS JOIN LATERAL (
 ) AS made
 WHERE tenant = :tenant AND entries.sequence = ANY (:sequences::bigint[])
 ORDER BY entries.sequence;
+
+-- name: list_vectors(tenant, sequences, slot) [sqlite]
+-- The vectors of these entries in a slot. Places tell no tenants, so the entries say whose they are.
+SELECT entries.sequence, vector
+FROM entries CROSS JOIN shelves ON number = shelf CROSS JOIN vectors ON place = entries.sequence * 256 + :slot
+WHERE entries.sequence IN (SELECT value FROM json_each(:sequences)) AND tenant = :tenant
+ORDER BY entries.sequence;
+
+-- name: list_vectors(tenant, sequences, slot) [postgres]
+-- The vectors of these entries in a slot.
+SELECT sequence, vector FROM memoranda.vectors
+WHERE tenant = :tenant AND sequence = ANY (:sequences::bigint[]) AND slot = :slot
+ORDER BY sequence;
 
 -- name: count_live(tenant, shelf, after)
 -- The number of live entries of one shelf.

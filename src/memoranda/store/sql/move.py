@@ -64,7 +64,7 @@ COPIED = tuple(
 """Every table that has something of its own, in the order in which they are copied: SQLite writes a vector beside its
 entry. `tenants` is first, because it says which ledgers an interrupted move has copied."""
 
-DERIVED = frozenset({"positions", "chain", "removals", "segments"})
+DERIVED = frozenset({"positions", "chain", "removals", "segments", "portions", "parts"})
 """Tables that are made again from others: they are not copied."""
 
 LOCAL = frozenset({"migrated", "roles", "move"})

@@ -49,6 +49,7 @@ class SqliteStore:
     """
 
     waits = False
+    keeps_portions = False
 
     def __init__(
         self,
