@@ -67,6 +67,8 @@ class Store:
     """The texts for a user's question."""
     settings: dict[str, Any]
     search_hybrid: Callable[[str, str], list[str]] | None = None
+    search_by_words: Callable[[str, str], list[str]] | None = None
+    """The texts of a user that contain a word, where that can be asked."""
     asked_with: Callable[[], NDArray[np.float32]] | None = None
     """The vector of the last search, where it is not the question's own."""
     nearest_to: Callable[[str, NDArray[np.float32]], list[str]] | None = None
@@ -107,16 +109,19 @@ class _KnownVectors:
 
 
 @contextmanager
-def open_ours(folder: Path, vectors: Vectors) -> Iterator[Store]:
-    """Open a new Memoranda database at full durability; its bulk path is `remember_many`, once for each user."""
-    embedder = _KnownVectors(vectors)
-    with memoranda.open(folder / "memoranda.db", embedder=embedder) as memory:
+def open_ours(folder: Path, vectors: Vectors, *, embedder: Any = None) -> Iterator[Store]:
+    """Open a new Memoranda database at full durability; its bulk path is `remember_many`, once for each user.
+
+    It looks vectors up unless it is given an embedder.
+    """
+    known = _KnownVectors(vectors)
+    with memoranda.open(folder / "memoranda.db", embedder=embedder or known) as memory:
 
         def add(note: Note) -> object:
             return memory.scope(user=note.user).remember(note.text, collection=COLLECTION, metadata=note.metadata)
 
         def add_many(notes: Sequence[Note]) -> None:
-            for user, own in _by_user(notes):
+            for user, own in by_user(notes):
                 entries = [{"content": note.text, "metadata": note.metadata} for note in own]
                 memory.scope(user=user).remember_many(entries, collection=COLLECTION)
 
@@ -125,8 +130,15 @@ def open_ours(folder: Path, vectors: Vectors) -> Iterator[Store]:
             return [match.content for match in found.results]
 
         settings = settings_of_ours(memory) | {SYNCS: 1, BULK: "remember_many, once a user"}
-        hybrid = partial(search, mode="hybrid")
-        yield Store(add, add_many, search, settings, search_hybrid=hybrid, asked_with=lambda: embedder.last)
+        yield Store(
+            add,
+            add_many,
+            search,
+            settings,
+            search_hybrid=partial(search, mode="hybrid"),
+            search_by_words=partial(search, mode="keyword"),
+            asked_with=lambda: known.last,
+        )
 
 
 @contextmanager
@@ -240,7 +252,7 @@ def open_mem0(folder: Path, vectors: Vectors) -> Iterator[Store]:
             return memory.add(note.text, user_id=note.user, metadata=note.metadata, infer=False)
 
         def add_many(notes: Sequence[Note]) -> None:
-            for user, own in _by_user(notes):
+            for user, own in by_user(notes):
                 messages = [{"role": "user", "content": note.text} for note in own]
                 memory.add(messages, user_id=user, infer=False)
 
@@ -319,8 +331,12 @@ def open_chroma(folder: Path, vectors: Vectors) -> Iterator[Store]:
         )
         return found["documents"][0]
 
-    settings = {SYNCS: 8, BULK: "one add"}
-    yield Store(lambda note: add_many([note]), add_many, search, settings | _journal_of(place / "chroma.sqlite3"))
+    def search_by_words(user: str, word: str) -> list[str]:
+        found = collection.get(where={"user": user}, where_document={"$contains": word}, limit=LIMIT)
+        return found["documents"]
+
+    settings = {SYNCS: 8, BULK: "one add"} | _journal_of(place / "chroma.sqlite3")
+    yield Store(lambda note: add_many([note]), add_many, search, settings, search_by_words=search_by_words)
 
 
 @contextmanager
@@ -330,7 +346,7 @@ def open_numpy(folder: Path, vectors: Vectors) -> Iterator[Store]:
     matrices: dict[str, NDArray[np.float32]] = {}
 
     def add_many(notes: Sequence[Note]) -> None:
-        for user, own in _by_user(notes):
+        for user, own in by_user(notes):
             kept.setdefault(user, []).extend(note.text for note in own)
             matrices[user] = np.stack([vectors.array(text) for text in kept[user]])
 
@@ -358,7 +374,7 @@ PEERS: dict[str, Opening] = {
 _METADATA = ("speaker", "session", "time", "priority")
 
 
-def _by_user(notes: Sequence[Note]) -> Iterator[tuple[str, list[Note]]]:
+def by_user(notes: Sequence[Note]) -> Iterator[tuple[str, list[Note]]]:
     """Yield each user with their notes, in their order."""
     for user, own in groupby(sorted(notes, key=lambda note: note.user), key=lambda note: note.user):
         yield user, list(own)
