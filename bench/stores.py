@@ -52,6 +52,10 @@ class Vectors:
         """Return the vector of a text as a numpy array."""
         return self.matrix[self._rows[text]]
 
+    def arrays(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts, one row for each."""
+        return self.matrix[[self._rows[text] for text in texts]]
+
     def list(self, text: str) -> list[float]:
         """Return the vector of a text as a list, which many stores are quickest with."""
         return self._lists[self._rows[text]]
@@ -97,7 +101,7 @@ class _KnownVectors:
         """The vector of the last question."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.stack([self._vectors.array(text) for text in texts])
+        return self._vectors.arrays(texts)
 
     def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> NDArray[np.float32]:
         key = (tuple(words), tuple(weights))
