@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -319,7 +318,6 @@ class _Work:
     """A word of each user that a single note contains, with that note's text."""
 
     @classmethod
-    @cache
     def of_number(cls, number: int) -> _Work:
         """Make the notes of a number; two contenders of ours have their own, as words that were read are cached."""
         notes = make_notes(range(number * NOTES, (number + 1) * NOTES))
@@ -335,10 +333,10 @@ def ingest(openings: Mapping[str, Opening], folder: Callable[[str], Path], round
     answered: dict[str, list[int]] = {name: [] for name in names}
     settings: dict[str, Mapping[str, Any]] = {}
     for number in range(rounds + 1):  # the first round is not counted: it compiles, imports and loads
-        works = {name: _Work.of_number(2 * number + (name == OURS_EMBEDDING)) for name in names}
+        work_of_all, work_of_embedding = _Work.of_number(2 * number), _Work.of_number(2 * number + 1)
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            work = works[name]
+            work = work_of_embedding if name == OURS_EMBEDDING else work_of_all
             with openings[name](folder(f"{names.index(name)}-{number}"), work.vectors) as contender:
                 start = time.perf_counter_ns()
                 contender.add_many(work.notes)
