@@ -161,9 +161,10 @@ class EntryPromises:
         ]
         alone, together, partly = (memory.scope(user=user) for user in ("alone", "together", "partly"))
         for item in items:
-            alone.remember(item["content"], metadata=item.get("metadata"), key=item.get("key"), source="mail:1")
-        done = together.remember_many(items, source="mail:1")
-        some = partly.remember_many([items[0], *items], source="mail:1")
+            named = {"metadata": item.get("metadata"), "key": item.get("key")}
+            alone.remember(item["content"], **named, collection="notes", source="mail:1")
+        done = together.remember_many(items, collection="notes", source="mail:1")
+        some = partly.remember_many([items[0], *items], collection="notes", source="mail:1")
         assert [one.stored for one in done] == [True] * len(items)
         assert [(one.stored, one.duplicate) for one in some[:2]] == [(True, False), (False, True)]
 
@@ -173,8 +174,9 @@ class EntryPromises:
             entries = user.entries(collection="notes")
             assert [one.sequence for one in indexed] == [entry.sequence for entry in entries]
             return [
-                [(e.key, repr(e.content), repr(e.metadata), e.origin, e.created_at, e.expires_at) for e in entries],
-                [(one.metadata, one.analysis, one.vector, one.origin, one.expires_at) for one in indexed],
+                [(e.key, repr(e.content), repr(e.metadata), e.created_at, e.expires_at) for e in entries],
+                [(e.origin.source, e.origin.kind, e.origin.trust) for e in entries],
+                [(one.metadata, one.analysis, one.vector, one.origin.source, one.expires_at) for one in indexed],
             ]
 
         assert stored(alone) == stored(together) == stored(partly)
@@ -185,7 +187,7 @@ class EntryPromises:
         for user, repeated in (("ada", 0), ("bob", 2)):
             scope = memory.scope(user=user)
             items = [{"content": "first"}, {"content": {"b": 1, "a": [2]}}, {"content": "last", "key": "k"}]
-            done = scope.remember_many([*items, *items[:repeated]])
+            done = scope.remember_many([*items, *items[:repeated]], collection="notes")
             event = memory.ledger.events()[-1]
             sequences = [entry.sequence for entry in scope.entries(collection="notes")]
             assert (event.effect, event.resource, event.version) == ("remember", done[0].id, sequences[0])
@@ -198,7 +200,7 @@ class EntryPromises:
         ada = memory.scope(user="ada")
         ada.reject("the kettle is broken")
         texts = ["the kettle is new", "the kettle is broken", "the kettle is red"]
-        done = ada.remember_many([{"content": text} for text in texts])
+        done = ada.remember_many([{"content": text} for text in texts], collection="notes")
         assert [(one.stored, bool(one.rejected)) for one in done] == [(True, False), (False, True), (True, False)]
         assert live_contents(ada) == [texts[0], texts[2]]
 
@@ -555,9 +557,8 @@ class EntryPromises:
         with unchanged(store):
             assert_raises(InvalidValue, ada.remember, "text", collection="notes", metadata=metadata)
             assert_raises(InvalidValue, ada.remember_text, "text", collection="notes", metadata=metadata)
-            with pytest.raises(InvalidValue) as raised:
-                ada.remember_many([{"content": "text"}, {"content": "text", "metadata": metadata}])
-            assert raised.value.details["item"] == 1
+            items = [{"content": "text"}, {"content": "text", "metadata": metadata}]
+            assert_raises(InvalidValue, ada.remember_many, items, collection="notes")
         assert ada.remember("text", collection="notes", metadata={"in": 1}).stored
         assert ada.remember("text", collection="notes", metadata={"in": "$5", "a$b": 'a"$b'}).stored
 
