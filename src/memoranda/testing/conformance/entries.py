@@ -161,7 +161,7 @@ class EntryPromises:
         ]
         alone, together, partly = (memory.scope(user=user) for user in ("alone", "together", "partly"))
         for item in items:
-            named = {"metadata": item.get("metadata"), "key": item.get("key")}
+            named: dict[str, Any] = {"metadata": item.get("metadata"), "key": item.get("key")}
             alone.remember(item["content"], **named, collection="notes", source="mail:1")
         done = together.remember_many(items, collection="notes", source="mail:1")
         some = partly.remember_many([items[0], *items], collection="notes", source="mail:1")
