@@ -132,6 +132,6 @@ class SystemIds:
 
 def new_ids(ids: Ids, kind: str, count: int) -> list[str]:
     """Return as many ids of a source, in their order."""
-    if isinstance(ids, SystemIds):
+    if type(ids) is SystemIds:
         return ids.new_many(kind, count)
     return [ids.new(kind) for _ in range(count)]
