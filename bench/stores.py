@@ -52,6 +52,10 @@ class Vectors:
         """Return the vector of a text as a numpy array."""
         return self.matrix[self._rows[text]]
 
+    def arrays(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts, one row for each."""
+        return self.matrix[[self._rows[text] for text in texts]]
+
     def list(self, text: str) -> list[float]:
         """Return the vector of a text as a list, which many stores are quickest with."""
         return self._lists[self._rows[text]]
@@ -67,6 +71,8 @@ class Store:
     """The texts for a user's question."""
     settings: dict[str, Any]
     search_hybrid: Callable[[str, str], list[str]] | None = None
+    search_by_words: Callable[[str, str], list[str]] | None = None
+    """The texts of a user that contain a word, where that can be asked."""
     asked_with: Callable[[], NDArray[np.float32]] | None = None
     """The vector of the last search, where it is not the question's own."""
     nearest_to: Callable[[str, NDArray[np.float32]], list[str]] | None = None
@@ -95,7 +101,7 @@ class _KnownVectors:
         """The vector of the last question."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.stack([self._vectors.array(text) for text in texts])
+        return self._vectors.arrays(texts)
 
     def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> NDArray[np.float32]:
         key = (tuple(words), tuple(weights))
@@ -107,16 +113,19 @@ class _KnownVectors:
 
 
 @contextmanager
-def open_ours(folder: Path, vectors: Vectors) -> Iterator[Store]:
-    """Open a new Memoranda database at full durability; its bulk path is `remember_many`, once for each user."""
-    embedder = _KnownVectors(vectors)
-    with memoranda.open(folder / "memoranda.db", embedder=embedder) as memory:
+def open_ours(folder: Path, vectors: Vectors, *, embedder: Any = None) -> Iterator[Store]:
+    """Open a new Memoranda database at full durability; its bulk path is `remember_many`, once for each user.
+
+    It looks vectors up unless it is given an embedder.
+    """
+    known = _KnownVectors(vectors)
+    with memoranda.open(folder / "memoranda.db", embedder=embedder or known) as memory:
 
         def add(note: Note) -> object:
             return memory.scope(user=note.user).remember(note.text, collection=COLLECTION, metadata=note.metadata)
 
         def add_many(notes: Sequence[Note]) -> None:
-            for user, own in _by_user(notes):
+            for user, own in by_user(notes):
                 entries = [{"content": note.text, "metadata": note.metadata} for note in own]
                 memory.scope(user=user).remember_many(entries, collection=COLLECTION)
 
@@ -125,8 +134,15 @@ def open_ours(folder: Path, vectors: Vectors) -> Iterator[Store]:
             return [match.content for match in found.results]
 
         settings = settings_of_ours(memory) | {SYNCS: 1, BULK: "remember_many, once a user"}
-        hybrid = partial(search, mode="hybrid")
-        yield Store(add, add_many, search, settings, search_hybrid=hybrid, asked_with=lambda: embedder.last)
+        yield Store(
+            add,
+            add_many,
+            search,
+            settings,
+            search_hybrid=partial(search, mode="hybrid"),
+            search_by_words=partial(search, mode="keyword"),
+            asked_with=lambda: known.last,
+        )
 
 
 @contextmanager
@@ -240,7 +256,7 @@ def open_mem0(folder: Path, vectors: Vectors) -> Iterator[Store]:
             return memory.add(note.text, user_id=note.user, metadata=note.metadata, infer=False)
 
         def add_many(notes: Sequence[Note]) -> None:
-            for user, own in _by_user(notes):
+            for user, own in by_user(notes):
                 messages = [{"role": "user", "content": note.text} for note in own]
                 memory.add(messages, user_id=user, infer=False)
 
@@ -319,8 +335,12 @@ def open_chroma(folder: Path, vectors: Vectors) -> Iterator[Store]:
         )
         return found["documents"][0]
 
-    settings = {SYNCS: 8, BULK: "one add"}
-    yield Store(lambda note: add_many([note]), add_many, search, settings | _journal_of(place / "chroma.sqlite3"))
+    def search_by_words(user: str, word: str) -> list[str]:
+        found = collection.get(where={"user": user}, where_document={"$contains": word}, limit=LIMIT)
+        return found["documents"]
+
+    settings = {SYNCS: 8, BULK: "one add"} | _journal_of(place / "chroma.sqlite3")
+    yield Store(lambda note: add_many([note]), add_many, search, settings, search_by_words=search_by_words)
 
 
 @contextmanager
@@ -330,7 +350,7 @@ def open_numpy(folder: Path, vectors: Vectors) -> Iterator[Store]:
     matrices: dict[str, NDArray[np.float32]] = {}
 
     def add_many(notes: Sequence[Note]) -> None:
-        for user, own in _by_user(notes):
+        for user, own in by_user(notes):
             kept.setdefault(user, []).extend(note.text for note in own)
             matrices[user] = np.stack([vectors.array(text) for text in kept[user]])
 
@@ -358,7 +378,7 @@ PEERS: dict[str, Opening] = {
 _METADATA = ("speaker", "session", "time", "priority")
 
 
-def _by_user(notes: Sequence[Note]) -> Iterator[tuple[str, list[Note]]]:
+def by_user(notes: Sequence[Note]) -> Iterator[tuple[str, list[Note]]]:
     """Yield each user with their notes, in their order."""
     for user, own in groupby(sorted(notes, key=lambda note: note.user), key=lambda note: note.user):
         yield user, list(own)

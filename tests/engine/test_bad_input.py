@@ -629,3 +629,37 @@ def test_the_name_of_a_collection_is_refused_however_often_a_like_one_was_good(m
         for name in wrong:
             refused(memory, lambda name=name: ada.remember("The kiln is warm", collection=name))
         refused(memory, lambda: ada.remember("The kiln is warm", collection=_Named("1 ")))
+
+
+@pytest.mark.parametrize(
+    ("item", "path"),
+    [
+        ({"content": "a", "metadata": {"$in": "x"}}, "$.$in"),
+        ({"content": "a", "metadata": {"s": "a\0b"}}, "$.s"),
+        ({"content": "a", "metadata": {"s": "\ud800"}}, "$"),
+        ({"content": "a", "metadata": {"n": math.inf}}, "$.n"),
+        ({"content": "a", "metadata": {"n": 2**63}}, "$.n"),
+        ({"content": "a", "metadata": {1: "x"}}, "$"),
+        ({"content": "a", "metadata": {"t": ("x",)}}, "$.t"),
+        ({"content": "a", "metadata": "text"}, "$"),
+        ({"content": "a\0b"}, "$"),
+        ({"content": " "}, "$"),
+    ],
+    ids=label,
+)
+def test_of_many_things_the_one_that_is_wrong_is_named(memory: memoranda.Memory, item: Any, path: str) -> None:
+    ada = memory.scope(user="ada")
+    with pytest.raises(errors.InvalidValue) as raised:
+        ada.remember_many([{"content": "fine", "metadata": {"s": "$5"}}, {"content": "fine too"}, item])
+    assert raised.value.message.startswith("item 2: ")
+    assert (raised.value.details["item"], raised.value.details["path"]) == (2, path)
+    assert ada.entries() == []
+
+
+def test_metadata_above_the_limit_are_refused_by_their_size() -> None:
+    with memoranda.open(":memory:", limits=memoranda.Limits(metadata_bytes=40)) as small:
+        ada = small.scope(user="ada")
+        assert ada.remember("a", metadata={"s": "x" * 32}).stored
+        with pytest.raises(errors.LimitExceeded) as raised:
+            ada.remember("b", metadata={"s": "x" * 33})
+    assert (raised.value.details["limit"], raised.value.details["actual"]) == (40, 41)

@@ -14,7 +14,7 @@ from memoranda.errors import Hint, InvalidValue, LimitExceeded, UsageError
 from memoranda.model.limits import Limits, check_count, larger_limit
 from memoranda.model.names import check_key, check_label, collection_key, require_label
 from memoranda.model.text import quote
-from memoranda.model.value import encode_checked
+from memoranda.model.value import encode, encode_checked
 
 
 def check_collection(name: str) -> str:
@@ -60,7 +60,7 @@ def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None,
     check_says_something(content)
     return Item(
         payload=_encode_within("content", content, limits.content_bytes, limits),
-        metadata=_encode_within("metadata", check_metadata(metadata), limits.metadata_bytes, limits),
+        metadata=_encode_metadata(metadata, limits),
         key=key,
     )
 
@@ -158,6 +158,24 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
                 path=f"$.{name}",
             )
     return dict(metadata)
+
+
+_PLAIN_NAMES = frozenset({str})
+_PLAIN_VALUES = frozenset({str, bool, type(None)})
+
+
+def _encode_metadata(metadata: Mapping[str, Any] | None, limits: Limits) -> msgspec.Raw:
+    # Most are a few texts. Those need no path for a message, and what must not be in them shows in the JSON.
+    if type(cast(object, metadata)) is dict:
+        plain = cast("dict[Any, Any]", metadata)
+        if _PLAIN_NAMES.issuperset(map(type, plain)) and _PLAIN_VALUES.issuperset(map(type, plain.values())):
+            try:
+                encoded = encode(plain)
+            except UnicodeEncodeError:  # half of a surrogate pair: the error names it
+                encoded = b'"$'
+            if b'"$' not in encoded and b"\\u0000" not in encoded and len(encoded) <= limits.metadata_bytes:
+                return msgspec.Raw(encoded)
+    return _encode_within("metadata", check_metadata(metadata), limits.metadata_bytes, limits)
 
 
 def _encode_within(what: str, value: Any, most: int, limits: Limits) -> msgspec.Raw:

@@ -181,11 +181,14 @@ def derive(wanted: Texts, embedders: EmbedderBook, *, has_words: bool = False) -
             vectors.setdefault(space.embedder, {}).update(_embed(space, texts, embedders))
     words: dict[str, bytes] = {}
     if not has_words:
-        pack_words = word_packer()
-        for texts in wanted.values():
-            for text in texts:
-                if text not in words:
-                    words[text] = pack_words(text)
+        distinct = dict.fromkeys(text for texts in wanted.values() for text in texts)
+        if len(distinct) < 2:
+            pack_words = word_packer()
+            words = {text: pack_words(text) for text in distinct}
+        else:
+            from memoranda.retrieval.analysis.batch import pack_all
+
+            words = dict(zip(distinct, pack_all(list(distinct)), strict=True))
     return Derived(words, vectors, new)
 
 

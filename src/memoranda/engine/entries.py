@@ -20,7 +20,7 @@ from memoranda.engine.reviews import confirm, contest
 from memoranda.engine.sessions import ensure_open, may_end
 from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, verb, within_scope
 from memoranda.errors import LimitExceeded
-from memoranda.model.clock import from_micros
+from memoranda.model.clock import from_micros, new_ids
 from memoranda.model.effect import CollectionEffect, Effect, ReadEffect, Side
 from memoranda.model.entry import CONVERSATIONS, STATEMENTS, Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
@@ -238,6 +238,10 @@ def store_items(
     new_entries = _NewEntries(rows, shelf, collection, expires_at)
     done: list[Remembered] = []
     known = {} if is_evidence else call.rejections.of_scope(rows, shelf.scope)
+    if candidates is not None and not known and candidates.are_all_new() and all(map(_is_plain, items)):
+        ids = new_entries.add_all(items, digests, call, at, origin)
+        notes += new_entries.notes()
+        return [_result(shelf, id, expires_at, stored=True, duplicate=False) for id in ids], notes
     for item, digest in zip(items, digests, strict=True):
         rejection = _rejection_of(known, shelf, item) if known else None
         if rejection is not None:
@@ -280,6 +284,11 @@ def store_items(
     return done, notes
 
 
+def _is_plain(item: Item) -> bool:
+    """Return whether an item is as most are: of now, from the caller, and made of nothing else."""
+    return item.at is None and item.kind is None and not item.derived_from
+
+
 def _rejection_of(known: Known, shelf: Shelf, item: Item) -> StoredRejection | None:
     """Return what rejects an item."""
     stated = value_of_statement(shelf.collection, item.key, decode(bytes(item.metadata)))
@@ -319,8 +328,14 @@ class _Candidates:
     """Which of many items may duplicate or replace an entry; the others need no look-up."""
 
     def __init__(self, rows: Transaction, shelf: Shelf, items: Sequence[Item], digests: Sequence[bytes]) -> None:
-        keys = {item.key for item in items if item.key is not None}
-        self._known = rows.known(shelf, keys=list(keys), digests=list(set(digests)))
+        keys = [item.key for item in items if item.key is not None]
+        distinct, distinct_keys = set(digests), set(keys)
+        self._known = rows.known(shelf, keys=list(distinct_keys), digests=list(distinct))
+        self._differ = len(distinct) == len(digests) and len(distinct_keys) == len(keys)
+
+    def are_all_new(self) -> bool:
+        """Return whether no item can match an entry or another item."""
+        return self._differ and not self._known
 
     def may_match(self, item: Item, digest: bytes) -> bool:
         """Return whether there may be an entry with an item's key, or with its content."""
@@ -363,6 +378,30 @@ class _NewEntries:
             self.write()
             self._at = at, origin
         self._waiting.append(entry)
+
+    def add_all(
+        self, items: Sequence[Item], digests: Sequence[bytes], call: Call, at: datetime, origin: Origin
+    ) -> list[str]:
+        """Add an entry for each item as of one moment; return their ids."""
+        self.write()
+        self._at = at, origin
+        derived = call.derived
+        payloads = [bytes(item.payload) for item in items]
+        texts = [text_of(decode(payload)) for payload in payloads]
+        ids = new_ids(call.ids, "entry", len(items))
+        self._waiting = list(
+            map(
+                NewEntry,
+                ids,
+                [item.key for item in items],
+                payloads,
+                [bytes(item.metadata) for item in items],
+                digests,
+                map(derived.analysis, texts),
+                zip(*([derived.vector(space, text) for text in texts] for space in self._spaces), strict=True),
+            )
+        )
+        return ids
 
     def write(self) -> None:
         """Write the waiting entries."""

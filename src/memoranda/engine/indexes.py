@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from memoranda.engine.portions import PortionBook, StoredShelf
 from memoranda.model.entry import Collection, Entry, Match, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
 from memoranda.store.base import EntryQuery, Reader, Store
 
 if TYPE_CHECKING:
     from memoranda.engine.memory_index import MemoryIndex
+    from memoranda.engine.portions import PortionBook, StoredShelf
     from memoranda.engine.segments import SegmentBook
     from memoranda.retrieval.index.segment import Contents
     from memoranda.retrieval.index.shelf import ShelfIndex
@@ -125,6 +125,15 @@ class OpenShelf(msgspec.Struct, frozen=True):
     cache: EntryCache
 
 
+class Changed(Exception):  # a signal to the recall, which no caller sees
+    """A portion was removed while it was used, or is damaged: the index has to be loaded again."""
+
+    def __init__(self, damage: str | None = None) -> None:
+        """Say what is damaged, if anything is."""
+        super().__init__(damage)
+        self.damage = damage
+
+
 class IndexBook:
     """The indexes in memory, up to a number of bytes."""
 
@@ -166,7 +175,9 @@ class IndexBook:
         if self._portions is None or state == _NOTHING or not self._portions.is_large(store, shelf, state):
             return None
         with self._lock:
-            held = self._stored.setdefault(shelf, StoredShelf())
+            held = self._stored.get(shelf)
+            if held is None:
+                held = self._stored[shelf] = self._portions.new_shelf()
             self._stored.move_to_end(shelf)
         with held.lock:
             if not self._portions.bring_up(store, shelf, held, now=now):

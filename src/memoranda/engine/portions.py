@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from memoranda.engine.indexes import Changed
 from memoranda.errors import StorageError
 from memoranda.model.entry import Collection, Indexed, Shelf, ShelfState, Space
 from memoranda.model.limits import Limits
@@ -53,15 +54,6 @@ _TOGETHER = 1
 _MOST_SIZES = 10_000
 # Seconds until portions are written again after that failed.
 _PAUSE = 60.0
-
-
-class Changed(Exception):  # a signal to the recall, which no caller sees
-    """A portion was removed while it was used, or is damaged: the index has to be loaded again."""
-
-    def __init__(self, damage: str | None = None) -> None:
-        """Say what is damaged, if anything is."""
-        super().__init__(damage)
-        self.damage = damage
 
 
 class StoredShelf:
@@ -142,6 +134,10 @@ class PortionBook:
         self._sizes: dict[Shelf, _Size] = {}
         self._refused = 0.0
         """When portions could not be written last, as `time.monotonic` counts."""
+
+    def new_shelf(self) -> StoredShelf:
+        """Return a shelf whose index is not loaded yet."""
+        return StoredShelf()
 
     def is_large(self, store: Store, shelf: Shelf, state: ShelfState) -> bool:
         """Return whether the index of a shelf in this state would take more memory than it may."""

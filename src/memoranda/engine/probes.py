@@ -14,7 +14,6 @@ import msgspec
 
 from memoranda.engine.embedding import words_of
 from memoranda.engine.omissions import omissions_for
-from memoranda.engine.portions import entries_with
 from memoranda.engine.recall import RecallAll, recall_all
 from memoranda.engine.refs import find_entry, find_target, unknown
 from memoranda.engine.verbs import Call, Outcome, verb
@@ -277,6 +276,8 @@ def _is_in_segments(rows: Reader, effect: ProbeLeaks, text: str, is_in: Callable
 def _is_in_portions(rows: Reader, effect: ProbeLeaks, text: str, is_in: Callable[[Any], bool]) -> bool:
     """Return whether a stored index has metadata with the text, or its words as an entry said them that is gone."""
     words, tenant = words_of(text), effect.scope.tenant
+    from memoranda.engine.portions import entries_with
+
     shelves = (
         one for one, _ in rows.shelf_states(effect.scope, below=True) if _is_within(effect.scope, one.scope.path)
     )

@@ -18,9 +18,8 @@ import msgspec
 
 from memoranda.engine.confirmations import confirming_voices
 from memoranda.engine.derivation import is_original
-from memoranda.engine.indexes import EntryCache, OpenShelf
+from memoranda.engine.indexes import Changed, EntryCache, OpenShelf
 from memoranda.engine.pages import content_bytes, is_over, take_within
-from memoranda.engine.portions import Changed
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
 from memoranda.errors import EmbedderError, UsageError
 from memoranda.model.block import canonical_line

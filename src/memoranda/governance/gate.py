@@ -41,7 +41,6 @@ from memoranda.engine import (
 )
 from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
-from memoranda.engine.portions import PortionBook
 from memoranda.engine.rejection_book import RejectionBook
 from memoranda.engine.reviews import hold
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
@@ -87,6 +86,7 @@ from memoranda.model.trust import OWNER_ACTOR, Origin, OriginKind, Trust
 from memoranda.store.base import Reader, ReplicaStore, Store, Transaction
 
 if TYPE_CHECKING:
+    from memoranda.engine.portions import PortionBook
     from memoranda.engine.segments import SegmentFolder
 
 T = TypeVar("T")
@@ -278,11 +278,8 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        self._indexes = IndexBook(
-            limits.index_bytes,
-            None if segments is None else segments.book_of(store),
-            PortionBook(store, limits) if store.keeps_portions else None,
-        )
+        book = None if segments is None else segments.book_of(store)
+        self._indexes = IndexBook(limits.index_bytes, book, _portions_in(store, limits))
         self._rejections = RejectionBook()
         self._granted: dict[tuple[str, str, Membership | None], tuple[int, tuple[Policy, ...]]] = {}
         self._restricted: dict[str, tuple[Hashable, int, frozenset[str]]] = {}
@@ -721,6 +718,14 @@ def _decide_in(rows: Reader, policies: Sequence[Policy], effect: Effect, call: C
 
 class _Unexamined(Exception):  # a signal to the gate itself, which no caller sees
     """A write was not looked through by the rules that the tenant has now."""
+
+
+def _portions_in(store: Store, limits: Limits) -> PortionBook | None:
+    if not store.keeps_portions:
+        return None
+    from memoranda.engine.portions import PortionBook  # other stores do without
+
+    return PortionBook(store, limits)
 
 
 def _places(effect: Effect, demands: Iterable[Demand]) -> Iterator[tuple[Scope, str]]:

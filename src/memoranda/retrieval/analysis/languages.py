@@ -257,6 +257,11 @@ def english_lean(chunks: Sequence[str]) -> int:
     return lean if len(chunks) * MOST_LEANING <= _ENOUGH else _AGAINST
 
 
+def is_neutral(word: str) -> bool:
+    """Return whether a case-folded word of ASCII letters is a stop word of no language: its `english_lean` is 0."""
+    return word not in _WORD_VOTES
+
+
 _AGAINST = -(1 << _BITS)
 
 

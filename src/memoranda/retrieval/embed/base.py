@@ -285,9 +285,8 @@ class CachingEmbedder:
     def _keep(self, fresh: list[tuple[bytes, bytes]]) -> None:
         known, capacity = self._known, self._capacity
         with self._lock:
-            for key, vector in fresh[-capacity:] if capacity else ():
-                known[key] = vector
-                known.move_to_end(key)
+            if capacity:
+                known.update(fresh[-capacity:])
             while len(known) > capacity:
                 known.popitem(last=False)
 

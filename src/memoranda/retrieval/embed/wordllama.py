@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -173,6 +173,9 @@ _CALIBRATION = Calibration(middle=0.167, steepness=23.2)
 # summed by the counts of its distinct tokens, so that memory does not grow with its length.
 _PORTION = 1_024
 
+_TOGETHER = 8
+"""Portions whose tokens are converted to float32 together, which takes longer than adding them up."""
+
 _Portion = tuple[list[int], list[int], list[int]]
 
 
@@ -200,12 +203,15 @@ class WordLlama:
         """Return one unit vector for each text, in order."""
         table = _load()
         sums = np.zeros((len(texts), DIMENSION), np.float32)
-        for rows, ids, starts in _portions([table.tokenizer.encode(text) for text in texts]):
-            if len(ids) > _PORTION:
-                distinct, counts = np.unique(ids, return_counts=True)
-                sums[rows] = counts.astype(np.float32) @ table.vectors(distinct)
-            else:
-                sums[rows] = np.add.reduceat(table.vectors(ids), starts, axis=0)
+        portions = _portions([table.tokenizer.encode(text) for text in texts])
+        while together := list(islice(portions, _TOGETHER)):
+            vectors_of = table.vectors if len(together) == 1 else table.converted([ids for _, ids, _ in together])
+            for rows, ids, starts in together:
+                if len(ids) > _PORTION:
+                    distinct, counts = np.unique(ids, return_counts=True)
+                    sums[rows] = counts.astype(np.float32) @ table.vectors(distinct)
+                else:
+                    sums[rows] = np.add.reduceat(vectors_of(ids), starts, axis=0)
         return to_unit(sums)
 
     def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Vectors:
@@ -236,6 +242,18 @@ class _Table:
     def vectors(self, tokens: list[int] | NDArray[np.int64]) -> Vectors:
         """Return the vectors of some tokens, one row each."""
         return self._weights.take(tokens, axis=0).astype(np.float32)
+
+    def converted(self, portions: Sequence[list[int]]) -> Callable[[list[int]], Vectors]:
+        """Return the same for the tokens of several portions: each token that occurs in them is converted once."""
+        used = np.zeros(len(self._weights), np.bool_)
+        for ids in portions:
+            if len(ids) <= _PORTION:
+                used[ids] = True
+        distinct = np.flatnonzero(used)
+        vectors = self.vectors(distinct)
+        places = np.zeros(len(used), np.int64)
+        places[distinct] = np.arange(len(distinct))
+        return lambda ids: vectors.take(places[ids], axis=0)
 
 
 def _portions(texts: Sequence[list[int]]) -> Iterator[_Portion]:

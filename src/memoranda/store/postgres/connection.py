@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from memoranda.errors import Corrupt, Unavailable
-from memoranda.model.entry import Collection, Shelf
+from memoranda.model.entry import Collection, NewEntry, Shelf
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -471,10 +471,6 @@ class PostgresRows(EntryRows):
         self.changes_rows |= name not in _OF_EVENTS
         self._command.execute(sql[name], values)
 
-    def _run_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        for values in rows:
-            self._run(name, *values)
-
     def _count(self, name: str, *values: Any) -> int:
         sql = self._enter(name, values)
         self.changes_rows = True
@@ -495,6 +491,18 @@ class PostgresRows(EntryRows):
             sequences.append(self._take_number())
             self._run("add_entry", *values, sequences[-1])
         return sequences
+
+    def _insert_vectors(
+        self,
+        tenant: str,
+        slot: int,
+        sequences: Sequence[int],
+        entries: Sequence[NewEntry],
+        index: int,
+        expires_at: int | None,
+    ) -> None:
+        for sequence, entry in zip(sequences, entries, strict=True):
+            self._run("add_vector", tenant, sequence, slot, entry.vectors[index])
 
     def _take_number(self) -> int:
         if not self._reserved:

@@ -109,6 +109,18 @@ class EntryRows(Rows):
         """Run `add_entry` for each of these rows; return the sequences that the entries were given."""
 
     @abstractmethod
+    def _insert_vectors(
+        self,
+        tenant: str,
+        slot: int,
+        sequences: Sequence[int],
+        entries: Sequence[NewEntry],
+        index: int,
+        expires_at: int | None,
+    ) -> None:
+        """Keep the vectors that the embedder of a slot made of new entries: of each the one with this index."""
+
+    @abstractmethod
     def _take_number(self) -> int:
         """Return the next number of the counter that entries and removals share."""
 
@@ -285,10 +297,7 @@ class EntryRows(Rows):
         )
         for index, embedder in enumerate(embedders):
             slot = self._slot_for(tenant, shelf.collection, embedder)
-            vectors = [
-                (tenant, sequence, slot, e.vectors[index]) for sequence, e in zip(sequences, entries, strict=True)
-            ]
-            self._run_all("add_vector", vectors)
+            self._insert_vectors(tenant, slot, sequences, entries, index, shared[1])
         self._count_entries(tenant, number, sequences)
         return sequences
 

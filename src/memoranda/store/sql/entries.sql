@@ -430,10 +430,10 @@ WHERE tenant COLLATE "POSIX" = :tenant AND version = -:sequence::bigint
 -- Give an embedder a slot.
 INSERT INTO memoranda.spaces (tenant, collection, embedder, slot) VALUES (:tenant, :collection, :embedder, :slot);
 
--- name: add_vector(tenant, sequence, slot, vector) [sqlite]
+-- name: add_vector(sequence, slot, expires_at, metadata, analysis, vector) [sqlite]
 -- Keep the vector of a new entry beside what else an index needs.
 INSERT INTO vectors (place, expires_at, metadata, analysis, vector)
-SELECT sequence * 256 + :slot, expires_at, metadata, analysis, :vector FROM entries WHERE sequence = :sequence;
+VALUES (:sequence * 256 + :slot, :expires_at, :metadata, :analysis, :vector);
 
 -- name: add_vector(tenant, sequence, slot, vector) [postgres]
 -- Keep the vector of a new entry.

@@ -366,10 +366,6 @@ class Rows(ABC):
         """Run a statement that writes."""
 
     @abstractmethod
-    def _run_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run a statement that writes once for each of these rows."""
-
-    @abstractmethod
     def _count(self, name: str, *values: Any) -> int:
         """Run a statement that writes; return the number of rows it changed."""
 

@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from memoranda.errors import ForeignDatabase
+from memoranda.model.entry import NewEntry
 from memoranda.model.value import encode
 from memoranda.store.base import TenantState
 from memoranda.store.sql.dialect import read_migrations
@@ -240,9 +241,6 @@ class SqliteRows(EntryRows):
     def _run(self, name: str, *values: Any) -> None:
         self._execute(SQL[name], values)
 
-    def _run_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self._execute_all(SQL[name], rows)
-
     def _count(self, name: str, *values: Any) -> int:
         self._execute(SQL[name], values)
         return self.connection.changes()
@@ -255,6 +253,23 @@ class SqliteRows(EntryRows):
         self._execute_all(SQL["add_entry"], rows)
         end = self.connection.last_insert_rowid() + 1  # half the cost of RETURNING
         return list(range(end - len(rows), end))
+
+    def _insert_vectors(
+        self,
+        tenant: str,
+        slot: int,
+        sequences: Sequence[int],
+        entries: Sequence[NewEntry],
+        index: int,
+        expires_at: int | None,
+    ) -> None:
+        self._execute_all(
+            SQL["add_vector"],
+            [
+                (sequence, slot, expires_at, entry.metadata, entry.analysis, entry.vectors[index])
+                for sequence, entry in zip(sequences, entries, strict=True)
+            ],
+        )
 
     def _take_number(self) -> int:
         return self._value("take_number")

@@ -17,6 +17,7 @@ from memoranda.model.limits import Limits
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.model.trust import Origin
+from memoranda.model.value import hash_content
 from memoranda.store.base import ContentKey, EntryQuery, Store
 from memoranda.testing.conformance.base import (
     EMBEDDER,
@@ -150,6 +151,58 @@ class EntryPromises:
         assert recall_contents(ada, "line 417 of the log", limit=1) == ["line 417 of the log"]
         assert ada.remember_many([], collection="notes") == []
         assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_batch_is_stored_as_its_items_would_be_one_by_one(self, memory: Memory, store: Store) -> None:
+        """Whether all of it is new, or some of it is there already."""
+        texts = [f"{name} lent me {n} kettles, für {n} Wochen" for n, name in enumerate(("Ada", "Bo", "Cleo") * 4)]
+        items: list[dict[str, Any]] = [
+            *({"content": text, "metadata": {"n": n, "by": "me"}} for n, text in enumerate(texts)),
+            *({"content": content, "key": f"k{n}"} for n, content in enumerate(CONTENTS)),
+        ]
+        alone, together, partly = (memory.scope(user=user) for user in ("alone", "together", "partly"))
+        for item in items:
+            named: dict[str, Any] = {"metadata": item.get("metadata"), "key": item.get("key")}
+            alone.remember(item["content"], **named, collection="notes", source="mail:1")
+        done = together.remember_many(items, collection="notes", source="mail:1")
+        some = partly.remember_many([items[0], *items], collection="notes", source="mail:1")
+        assert [one.stored for one in done] == [True] * len(items)
+        assert [(one.stored, one.duplicate) for one in some[:2]] == [(True, False), (False, True)]
+
+        def stored(user: ScopedMemory) -> list[Any]:
+            query = EntryQuery(shelf=Shelf(user.scope, "notes", ""))
+            indexed = store.read(lambda rows: list(rows.index_rows(query, EMBEDDER)))
+            entries = user.entries(collection="notes")
+            assert [one.sequence for one in indexed] == [entry.sequence for entry in entries]
+            return [
+                [(e.key, repr(e.content), repr(e.metadata), e.created_at, e.expires_at) for e in entries],
+                [(e.origin.source, e.origin.kind, e.origin.trust) for e in entries],
+                [(one.metadata, one.analysis, one.vector, one.origin.source, one.expires_at) for one in indexed],
+            ]
+
+        assert stored(alone) == stored(together) == stored(partly)
+        assert [one.id for one in done] == [entry.id for entry in together.entries(collection="notes")]
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_batch_has_one_event_about_all_that_it_stored(self, memory: Memory, store: Store) -> None:
+        for user, repeated in (("ada", 0), ("bob", 2)):
+            scope = memory.scope(user=user)
+            items = [{"content": "first"}, {"content": {"b": 1, "a": [2]}}, {"content": "last", "key": "k"}]
+            done = scope.remember_many([*items, *items[:repeated]], collection="notes")
+            event = memory.ledger.events()[-1]
+            sequences = [entry.sequence for entry in scope.entries(collection="notes")]
+            assert (event.effect, event.resource, event.version) == ("remember", done[0].id, sequences[0])
+            assert event.detail == {"entries": 3, "last": sequences[-1]}
+            key = store.read(lambda rows, path=scope.scope.path: rows.get(ContentKey, "default", path))
+            assert key is not None
+            assert event.content == hash_content(key.secret, b'["first",{"b":1,"a":[2]},"last"]')
+
+    def test_a_batch_leaves_out_what_was_rejected(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        ada.reject("the kettle is broken")
+        texts = ["the kettle is new", "the kettle is broken", "the kettle is red"]
+        done = ada.remember_many([{"content": text} for text in texts], collection="notes")
+        assert [(one.stored, bool(one.rejected)) for one in done] == [(True, False), (False, True), (True, False)]
+        assert live_contents(ada) == [texts[0], texts[2]]
 
     def test_a_long_text_is_remembered_in_parts_that_are_neighbours(self, ada: ScopedMemory) -> None:
         ada.remember("Something else came before it.", collection="notes")
@@ -480,7 +533,22 @@ class EntryPromises:
 
     @pytest.mark.parametrize(
         "metadata",
-        [{"d": b"bytes"}, {"t": {1, 2}}, {1: "x"}, {"n": float("nan")}, {"s": "\ud800"}, {"$in": 1}, [1], "text"],
+        [
+            {"d": b"bytes"},
+            {"t": {1, 2}},
+            {1: "x"},
+            {"n": float("nan")},
+            {"s": "\ud800"},
+            {"$in": 1},
+            [1],
+            "text",
+            {"$in": "x"},
+            {"s": "a\0b"},
+            {"a\0b": "x"},
+            {"\ud800": "x"},
+            {"n": 2**63},
+            {"t": (1, 2)},
+        ],
         ids=repr,
     )
     def test_metadata_that_are_not_a_json_object_are_refused(
@@ -489,7 +557,10 @@ class EntryPromises:
         with unchanged(store):
             assert_raises(InvalidValue, ada.remember, "text", collection="notes", metadata=metadata)
             assert_raises(InvalidValue, ada.remember_text, "text", collection="notes", metadata=metadata)
+            items = [{"content": "text"}, {"content": "text", "metadata": metadata}]
+            assert_raises(InvalidValue, ada.remember_many, items, collection="notes")
         assert ada.remember("text", collection="notes", metadata={"in": 1}).stored
+        assert ada.remember("text", collection="notes", metadata={"in": "$5", "a$b": 'a"$b'}).stored
 
     @pytest.mark.parametrize(
         "options",
