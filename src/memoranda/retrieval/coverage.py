@@ -39,6 +39,8 @@ class Term(msgspec.Struct, frozen=True, gc=False):
     word: str
     stems: tuple[str, ...]
     trust: float = 1.0
+    count: int = 1
+    """How often the query has it."""
 
 
 class Subset:
@@ -162,7 +164,9 @@ def cover(
     found = [index.find(term.stems) for term in terms]
     sizes = [one.size for one in found]
     frequencies, entries = frequencies_of(index, found, copies_once, crowd)
-    weights = [idf(frequency, entries) * term.trust for frequency, term in zip(frequencies, terms, strict=True)]
+    weights = [
+        idf(frequency, entries) * term.trust * term.count for frequency, term in zip(frequencies, terms, strict=True)
+    ]
     missing = sum([weight for weight, size in zip(weights, sizes, strict=True) if not size])
     used = [place for place, size in enumerate(sizes) if size]
     if len(used) > _MOST_TERMS:

@@ -94,13 +94,14 @@ def prepare(
         query = read_query(text, (*index.languages, ""), words_only=mode != "hybrid")
         terms: dict[tuple[str, ...], Term] = {}
         corrected: dict[str, str] = {}
+        often = Counter([word.stems for word in query.words if not word.stop])
         for word in query.words:
             if word.stop or word.stems in terms:
                 continue
-            term = Term(word.text, word.stems)
+            term = Term(word.text, word.stems, count=often[word.stems])
             if not index.find(term.stems).size and (found := index.correction(word.stems[0], _correct)) is not None:
                 corrected[word.text] = found
-                term = Term(word.text, (found,), _CORRECTION_WEIGHT)
+                term = Term(word.text, (found,), _CORRECTION_WEIGHT, often[word.stems])
             terms[word.stems] = term
         distinct = tuple(terms.values())
         postings = [index.find(term.stems) for term in distinct]
@@ -716,14 +717,18 @@ def _of_present(index: ShelfIndex, numbers: Numbers) -> Numbers:
 def _priors(index: ShelfIndex, prepared: PreparedQuery) -> list[_Part]:
     """Return the parts that depend on what an entry is and not on what it says."""
     query, context = prepared.query, index.context
-    parts = [_Part("question", context.asks, _QUESTION), _Part("information", context.informs, _INFORMATION)]
+    talk = float(context.talk[0])
+    parts = [
+        _Part("question", context.asks, talk * _QUESTION),
+        _Part("information", context.informs, talk * _INFORMATION),
+    ]
     actor = index.fields.actor_named([stem for term in prepared.terms for stem in term.stems])
     if actor != NO_ACTOR:
         parts.append(_Part("actor", index.fields.actor == actor, _ACTOR))
     if query.years or query.months:
         parts.append(_Part("date", _date_matches(index, query.years, query.months), _DATE))
     if query.expects:
-        parts.append(_Part("answer", _answer_matches(index, query.expects), _ANSWER))
+        parts.append(_Part("answer", _answer_matches(index, query.expects), talk * _ANSWER))
     return parts
 
 
