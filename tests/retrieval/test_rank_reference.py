@@ -101,7 +101,7 @@ def totals(entries: list[Entry], prepared: PreparedQuery, vector: Any) -> dict[i
         often = sum(entry.counts.get(stem, 0) for stem in stems) if entry else 0
         if not entry or not often:
             return 0.0
-        return often * 1.9 / (often + 0.9 * (0.4 + 0.6 * entry.length / mean_length))
+        return often * 2.2 / (often + 1.2 * (0.4 + 0.6 * entry.length / mean_length))
 
     def own(entry: Entry, stems: tuple[str, ...]) -> float:
         return text(entry, stems) + (1 if entry.fields & set(stems) else 0)
@@ -173,6 +173,52 @@ def totals(entries: list[Entry], prepared: PreparedQuery, vector: Any) -> dict[i
     return parts
 
 
+def linked(entries: list[Entry], prepared: PreparedQuery, base: dict[int, float]) -> dict[int, float] | None:
+    """Return what each entry gains from the five first results; None if it is not clear which these are."""
+    count = len(entries)
+    mean_length = max(sum(entry.length for entry in entries) / count, 1)
+    first = sorted(entries, key=lambda entry: (-round(base[entry.sequence], 5), entry.sequence))
+    amounts = [base[entry.sequence] for entry in first]
+    if any(abs(one - other) < 3e-5 for one, other in pairwise(amounts)) or abs(amounts[0]) < 1e-4:
+        return None
+
+    def text(entry: Entry, stems: tuple[str, ...]) -> float:
+        often = sum(entry.counts.get(stem, 0) for stem in stems)
+        return often * 2.2 / (often + 1.2 * (0.4 + 0.6 * entry.length / mean_length)) if often else 0.0
+
+    def covered(entry: Entry, stems: tuple[str, ...]) -> float:
+        own = text(entry, stems) + (1 if entry.fields & set(stems) else 0)
+        return min(2 * own / (own + 1), 1)
+
+    terms: list[tuple[tuple[str, ...], float]] = []
+    for term in prepared.terms:
+        holders = sum(1 for entry in entries if covered(entry, term.stems))
+        if holders:
+            weight = math.log(1 + (count - holders + 0.5) / (holders + 0.5)) * term.trust * term.count
+            terms.append((term.stems, weight))
+    asked = sum(weight for _, weight in terms)
+    stems_asked = {stem for stems, _ in terms for stem in stems}
+    gains = {entry.sequence: 0.0 for entry in entries}
+    for result in first[:5] if terms and amounts[0] > 0 else []:
+        trust = 1 - (amounts[0] - base[result.sequence]) / (amounts[0] * 0.5)
+        for entry in entries:
+            if entry is result or trust <= 0:
+                continue
+            strength = 0.0
+            for word in (result.counts.keys() & entry.counts.keys()) - stems_asked:
+                holders = sum(1 for other in entries if word in other.counts)
+                if holders <= 3:
+                    rarity = math.log(1 + (count - holders + 0.5) / (holders + 0.5)) / math.log(1 + count)
+                    strength = max(strength, rarity * text(entry, (word,)) ** 3)
+            of_both = [(weight / asked, covered(result, stems), covered(entry, stems)) for stems, weight in terms]
+            added = sum(share * (1 - min(2 * one, 1)) * other for share, one, other in of_both)
+            floor = 0.06 * (1 - sum(share * other for share, _, other in of_both))
+            together = sum(share * one for share, one, _ in of_both) + added
+            gain = 3 * trust * strength / (strength + 2) * (added + floor) * together
+            gains[entry.sequence] = max(gains[entry.sequence], gain)
+    return {sequence: gain if gain > 1e-3 else 0.0 for sequence, gain in gains.items()}
+
+
 _WORDS = "boat harbour rope anchor storm seven Tuesday captain lighthouse Brest map engine the was in is".split()
 _TEXTS = st.builds(
     lambda words, end: " ".join(words) + end, st.lists(st.sampled_from(_WORDS), max_size=9), st.sampled_from([".", "?"])
@@ -222,10 +268,14 @@ def test_every_total_is_the_sum_that_the_formula_says(
         return
     link(standing)
     expected = totals(standing, prepared, vector)
+    gains = linked(standing, prepared, {sequence: sum(parts.values()) for sequence, parts in expected.items()})
+    if gains is None:
+        return
     for one in ranked:
         parts = expected[one.sequence]
+        parts["linked"] = gains[one.sequence]
         for name, amount in parts.items():
-            assert one.why.parts.get(name, 0) == pytest.approx(amount, abs=2e-5), (one.sequence, name)
-        assert one.why.total == pytest.approx(sum(parts.values()), abs=1e-4)
+            assert one.why.parts.get(name, 0) == pytest.approx(amount, abs=1e-3 if name == "linked" else 2e-5), name
+        assert one.why.total == pytest.approx(sum(parts.values()), abs=1.1e-3)
     order = [sum(expected[one.sequence].values()) for one in ranked]
-    assert all(before >= after - 5e-5 for before, after in pairwise(order))
+    assert all(before >= after - 2.2e-3 for before, after in pairwise(order))

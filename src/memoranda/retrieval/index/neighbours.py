@@ -354,7 +354,7 @@ _WORDS_OF_SECOND_NEXT, _SENSE_OF_SECOND_NEXT = 0.2, 0.1
 _WORDS_OF_THREAD = 0.1
 
 # The parameters k1 and b of BM25's term frequency.
-_SATURATION, _BY_LENGTH = 0.9, 0.6
+_SATURATION, _BY_LENGTH = 1.2, 0.6
 
 # A text with this many different words is worth half of the prior for information.
 _INFORMATIVE = 6

@@ -175,10 +175,24 @@ class Postings:
         sizes = ends.take(rows) - starts
         return self._said.rows.take(_ranges(starts, sizes)), sizes
 
+    def numbers(self, words: Iterable[str]) -> list[int]:
+        """Return the numbers of these words, without those that there are not."""
+        return [number for number in map(self._number_of.find, words) if number is not None]
+
+    def frequencies(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return how many rows have each of some words, by their numbers."""
+        self._sort()
+        last = len(self._starts) - 1
+        found = self._starts.take((numbers + 1).clip(max=last)) - self._starts.take(numbers.clip(max=last))
+        if self._later:
+            nothing = _nothing()
+            found += [len(self._later.get(number, nothing)) for number in numbers.tolist()]
+        return found
+
     def of_numbers(self, numbers: NDArray[np.integer[Any]]) -> tuple[_Packed, NDArray[np.intp]]:
         """Return the postings of words by their numbers, one word after the other, and how many each has."""
         self._sort()
-        if self._later:
+        if self._later or not len(numbers):
             found = [self._of(number) for number in numbers.tolist()]
             sizes = np.fromiter(map(len, found), np.intp, len(found))
             return np.concatenate([np.empty(0, np.uint64), *found]), sizes

@@ -1,13 +1,13 @@
 """How often a rare word comes again in the next entry of a thread: whether the order of entries says anything.
 
-Consecutive turns of a conversation, or sentences of a text, share names and other rare words far more often than any two
-entries do. Entries that were sorted by their titles, their topics or their lengths are alike, but hardly share such
+Consecutive turns of a conversation, or sentences of a text, share names and other rare words far more often than any
+two entries do. Entries that were sorted by their titles, their topics or their lengths are alike, but hardly share such
 words, and entries in no order share none. So this tells a course of entries from a mere order, without knowing their
 language and without an embedder.
 
-Measured as the share of all occurrences of rare words that recur in the next entry, beyond what chance would give: 0.08
-to 0.14 in conversations and texts, below 0.03 in conversations that were sorted, 0.02 to 0.05 in collections of papers and
-paragraphs.
+Measured as the share of all occurrences of rare words that recur in the next entry, beyond what chance would give:
+0.08 to 0.14 in conversations and texts, below 0.03 in conversations that were sorted, 0.02 to 0.05 in collections of
+papers and paragraphs.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def measure_recurrence(
 ) -> NDArray[np.float64]:
     """Return for each group of rows how much more often a rare word recurs in the next row than by chance.
 
-    `words` are the numbers of the words of each row, row by row, `sizes` how many each has; `previous` is the row before
-    each row in its thread, negative if there is none.
+    `words` are the numbers of the words of each row, row by row, `sizes` how many each has; `previous` is the row
+    before each row in its thread, negative if there is none.
     """
     every = len(sizes)
     counted = group if present is None else group[present]
