@@ -2,11 +2,15 @@
 
     make bench-quality DATA=locomo10.json                        all of it
     make bench-quality DATA=locomo10.json ARGS="--onnx FOLDER"   beside it an embedder from a folder
+    make bench-quality DATA=locomo10.json ARGS="--more FOLDER"   beside it sets of other kinds, see bench/more.py
     make bench-quality DATA=locomo10.json ARGS="--only full,modes --json out.json"
 
 Everything goes through the public API: every turn is remembered as one entry, every question recalled. No LLM.
 R@k is the share of a question's evidence among the first k matches, NDCG@10 the usual one with a gain of 1 for
 evidence; both are averaged over the questions whose evidence exists, adversarial ones included.
+
+With `--more`, each set of a folder is measured in its order, shuffled and sorted by title, in every mode, beside BM25.
+Hybrid recall may be at most a point of NDCG@10 below it, whatever the order.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import more
 import program
 from conversations import CATEGORIES, SOURCE, Conversation, Turn, read_conversations
 from measuring import Times
@@ -35,6 +40,8 @@ COLLECTION = "turns"
 CHUNK = 500
 LOST_AT_MOST = 0.0
 """Points of R@10 that shuffled entries may lose."""
+BELOW_BM25_AT_MOST = 1.0
+"""Points of NDCG@10 that hybrid recall may be below BM25 in any set and order."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +172,101 @@ def measure_onnx(run: Run) -> list[Line]:
     return []
 
 
+def measure_more(run: Run) -> list[Line]:
+    """Score sets of other kinds in several orders and all modes, beside BM25."""
+    if run.arguments.more is None:
+        run.console.print("LEFT OUT: no folder with other sets was given (--more FOLDER)", highlight=False)
+        return []
+    conversations = read_conversations(run.arguments.data)[: run.counts.conversations]
+    columns = ("R@5", "R@10", "NDCG@10", "MRR", "p50")
+    table = Table("", "", *columns, title="Sets of other kinds, and orders that say nothing")
+    run.tables.append(table)
+    lines: list[Line] = []
+    for one in more.conditions(more.read_collections(run.arguments.more), more.as_collection(conversations)):
+        peer = _bm25_of(one)
+        ours = {mode: _recalled(one, mode) for mode in ("hybrid", "keyword", "semantic")}
+        for mode, (found, times) in {"BM25": (peer, None), **ours}.items():
+            measured = dict(zip(columns, _means(found), strict=False))
+            shown = [f"{value:.1f}" for value in measured.values()]
+            p50 = None if times is None else Times(tuple(times), len(times)).p50 / 1000
+            table.add_row(one.name if mode == "BM25" else "", mode, *shown, "" if p50 is None else f"{p50:.2f} ms")
+            run.figures.setdefault("more", {}).setdefault(one.name, {})[mode] = {**measured, "p50_ms": p50}
+        table.add_section()
+        reached, below = _means(ours["hybrid"][0])[2], _means(peer)[2]
+        name = f"NDCG@10, {one.name}"
+        least = f"≥ {below - BELOW_BM25_AT_MOST:.1f}"
+        lines.append(
+            Line(
+                name,
+                f"{reached:.1f}",
+                f"BM25 {below:.1f}",
+                f"{reached - below:+.1f}",
+                reached,
+                below - BELOW_BM25_AT_MOST,
+                "at least",
+                least,
+            )
+        )
+    return lines
+
+
+def _means(found: Sequence[more.Found]) -> list[float]:
+    """Return the means of all measures, in percent."""
+    return [
+        100 * statistics.mean(getattr(one, measure) for one in found)
+        for measure in ("at_5", "at_10", "ndcg", "reciprocal")
+    ]
+
+
+def _bm25_of(collection: more.Collection) -> list[more.Found]:
+    """Return how well BM25 does with its best parameters."""
+    indexes = [more.BM25(space.texts) for space in collection.spaces]
+    every = [
+        [
+            more.judge(asked.gold, index.search(asked.text, LIMIT, k1, b))
+            for index, space in zip(indexes, collection.spaces, strict=True)
+            for asked in space.asked
+        ]
+        for k1, b in more.PARAMETERS
+    ]
+    return max(every, key=lambda found: _means(found)[2])
+
+
+def _recalled(collection: more.Collection, mode: Literal["hybrid", "keyword", "semantic"]) -> _Recalled:
+    """Return how well recall does, and the nanoseconds that each took."""
+    found: list[more.Found] = []
+    nanoseconds: list[int] = []
+    with memoranda.open(":memory:") as memory:
+        scope = memory.scope(user="bench")
+        for number, space in enumerate(collection.spaces):
+            ids: dict[str, list[str]] = {}
+            namespace = str(number)
+            for start in range(0, len(space.texts), CHUNK):
+                part = space.texts[start : start + CHUNK]
+                items = [{"content": text.text, "metadata": text.metadata} for text in part]
+                kept = scope.remember_many(items, collection=COLLECTION, namespace=namespace)
+                for text, one in zip(part, kept, strict=True):
+                    ids.setdefault(one.id, []).append(text.id)
+            for asked in space.asked:
+                start = time.perf_counter_ns()
+                matches = scope.recall(
+                    asked.text, collection=COLLECTION, namespace=namespace, limit=LIMIT, mode=mode
+                ).results
+                nanoseconds.append(time.perf_counter_ns() - start)
+                found.append(more.judge(asked.gold, [id for match in matches for id in ids[match.id]]))
+    return found, nanoseconds
+
+
+_Recalled = tuple[list[more.Found], list[int]]
+
+
 MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {
     "full": measure_full,
     "plain": measure_plain,
     "shuffled": measure_shuffled,
     "modes": measure_modes,
     "onnx": measure_onnx,
+    "more": measure_more,
 }
 
 
@@ -233,7 +329,7 @@ def _points_line(what: str, value: float, target: float) -> Line:
 def add_row(run: Run, name: str, result: Result) -> None:
     """Add one configuration to the table, which is made with the first."""
     categories = list(CATEGORIES.values())
-    if not run.tables:
+    if "quality" not in run.figures:
         title = f"{len(result.scores):,} questions; R@10 by category; a recall's p50"
         run.tables.append(Table("", "R@5", "R@10", "NDCG@10", *categories, "p50", title=title))
     measured = {
@@ -251,6 +347,7 @@ def add_row(run: Run, name: str, result: Result) -> None:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help=f"a JSON file of LoCoMo's format: {SOURCE}")
     parser.add_argument("--onnx", type=Path, metavar="FOLDER", help="a sentence-transformers model as ONNX")
+    parser.add_argument("--more", type=Path, metavar="FOLDER", help="sets of other kinds")
 
 
 def _check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
@@ -259,6 +356,8 @@ def _check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namesp
         parser.error(f"{missing}; they are not ours to ship: get a file from {SOURCE}, then DATA=path")
     if arguments.onnx is not None and not arguments.onnx.is_dir():
         parser.error(f"{arguments.onnx} is not a folder; give one with model.onnx and tokenizer.json")
+    if arguments.more is not None and not any(arguments.more.glob("*.json")):
+        parser.error(f"{arguments.more} has no sets; give a folder with JSON files as bench/more.py says")
 
 
 PROGRAM = Program(

@@ -11,8 +11,9 @@ import pytest
 from memoranda.model.entry import Calibration
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.embed.registry import resolve
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.rank import embed_query, prepare
+from memoranda.retrieval.rank import embed_query, knowledge, prepare
 
 _LOG = [
     "Grace sailed the old boat to Brest",
@@ -126,3 +127,43 @@ def test_a_correction_keeps_the_first_letter_and_prefers_the_frequent_word(make_
 def test_a_corrected_word_counts_less(make_shelf: Any) -> None:
     index = make_shelf(_LOG)
     assert _weights(index, "acnhor")["acnhor"] == pytest.approx(0.7 * _weights(index, "anchor")["anchor"])
+
+
+_IN_LANGUAGES = {
+    "en": "Which harbour has the broken lighthouse?",
+    "de": "Welcher Hafen hat den kaputten Leuchtturm?",
+    "ru": "Какая гавань, где сломанный маяк?",
+    "el": "Ποιο λιμάνι έχει τον σπασμένο φάρο;",
+    "ar": "أي ميناء فيه المنارة المكسورة؟",
+    "zh": "哪个港口有坏掉的灯塔?",
+    "th": "ท่าเรือไหนมีประภาคารที่เสีย",
+}
+
+
+def test_the_default_embedder_knows_english_some_of_its_neighbours_and_no_other_script(make_shelf: Any) -> None:
+    embedder = resolve("wordllama")
+    known = {
+        language: knowledge(embedder, prepare(make_shelf([text]), text, now=0))
+        for language, text in _IN_LANGUAGES.items()
+    }
+    assert known["en"] == 1
+    assert 0.4 < known["de"] < 1
+    assert 0.1 < known["ru"] < 0.8
+    assert known["el"] == known["ar"] == known["zh"] == known["th"] == 0
+
+
+def test_an_embedder_that_does_not_say_what_it_knows_counts_fully(make_shelf: Any) -> None:
+    assert knowledge(Hashing(64), prepare(make_shelf(["a boat"]), "a boat", now=0)) == 1
+
+
+def test_the_vector_counts_as_much_as_the_embedder_knows(make_shelf: Any, ask: Any) -> None:
+    shelf = make_shelf(["the boat in the harbour", "soup in the kitchen", "a cat on a chair"])
+
+    def dense(knows: float) -> dict[int, float]:
+        return {one.sequence: one.why.parts.get("dense", 0) for one in ask(shelf, "boat", knows=knows)}
+
+    whole, half = dense(1), dense(0.5)
+    assert half == pytest.approx({sequence: amount / 2 for sequence, amount in whole.items()}, abs=1e-5)
+    found = ask(shelf, "boat", knows=0)
+    assert [one.why.cosine for one in found] == [None] * 3
+    assert found[0].sequence == 1

@@ -55,7 +55,7 @@ def test_context_stays_inside_thread_and_namespace(make_rows: Any, ask: Any) -> 
 
     assert context_of_second({"thread": "a"}, {"thread": "a"}, ("", "")) > 0
     assert context_of_second({"session": 1}, {"session": 1}, ("", "")) > 0
-    assert context_of_second({}, {}, ("x", "x")) > 0
+    assert context_of_second({}, {}, ("x", "x")) == 0
     assert context_of_second({"thread": "a"}, {"thread": "b"}, ("", "")) == 0
     assert context_of_second({"thread": "a"}, {}, ("", "")) == 0
     assert context_of_second({"thread": "a"}, {"thread": "a"}, ("x", "y")) == 0

@@ -46,6 +46,25 @@ class Entry:
         self.trust = 0.0
 
 
+def recurring(group: list[Entry], links: int) -> float:
+    """Return how much more often a rare word recurs in the next entry than by chance."""
+    count = len(group)
+    holders = {word: [entry for entry in group if word in entry.counts] for entry in group for word in entry.counts}
+    rare = {word: found for word, found in holders.items() if 2 <= len(found) <= max(4, count // 50)}
+    occurrences = sum(map(len, rare.values()))
+    chance = sum(links * len(found) * (len(found) - 1) / (count * (count - 1)) for found in rare.values())
+    recurs = sum(
+        1 for word, found in rare.items() for entry in found if entry.previous and word in entry.previous.counts
+    )
+    return max(recurs - chance - 2 * math.sqrt(recurs), 0) / max(occurrences, 1)
+
+
+def need(entries: list[Entry]) -> float:
+    """Return how much texts need from others, by their lengths."""
+    lengths = [min(entry.length, 64) for entry in entries]
+    return min(1, 20 * sum(lengths) / max(sum(length**2 for length in lengths), 1))
+
+
 def link(entries: list[Entry]) -> None:
     """Chain the entries of each thread and measure how far neighbours can be trusted."""
     last: dict[Any, Entry] = {}
@@ -57,30 +76,32 @@ def link(entries: list[Entry]) -> None:
     for kind in {(entry.thread[0], entry.thread[1] is not None) for entry in entries}:
         group = [entry for entry in entries if (entry.thread[0], entry.thread[1] is not None) == kind]
         linked = [entry for entry in group if entry.previous]
-        cohesive = 0.0
-        if linked:
+        cohesive = min(max((recurring(group, len(linked)) - 0.02) / 0.04, 0), 1)
+        if linked and kind[1]:
             beside = [float(entry.vector @ entry.previous.vector) for entry in linked if entry.previous]
             others = [float(a.vector @ b.vector) for a in group for b in group if a is not b]
             chance = sum(others) / len(others)
             if chance < 0.999:
                 measured = (sum(beside) / len(beside) - chance) / (1 - chance)
-                cohesive = min(max((measured - 0.01) / 0.07, 0), 1)
-        at_first = 1.0 if kind[1] else 0.5
+                cohesive = max(cohesive, min(max((measured - 0.01) / 0.07, 0), 1))
+        at_first = 1.0 if kind[1] else 0.0
         for entry in group:
             entry.trust = (20**2 * at_first + len(linked) ** 2 * cohesive) / (20**2 + len(linked) ** 2)
+            entry.trust *= need([other for other in group if other.thread == entry.thread])
 
 
 def totals(entries: list[Entry], prepared: PreparedQuery, vector: Any) -> dict[int, dict[str, float]]:
     """Return the parts of every entry, by sequence."""
     count = len(entries)
     mean_length = max(sum(entry.length for entry in entries) / count, 1)
-    mean_distinct = max(sum(len(entry.counts) for entry in entries) / count, 1)
+    questions = (sum(entry.asks for entry in entries if entry.length) + 1) / (count + 20)
+    talk = min(questions / 0.05, 1) * need(entries)
 
     def text(entry: Entry | None, stems: tuple[str, ...]) -> float:
         often = sum(entry.counts.get(stem, 0) for stem in stems) if entry else 0
         if not entry or not often:
             return 0.0
-        return often * 1.9 / (often + 0.9 * (0.6 + 0.4 * entry.length / mean_length))
+        return often * 2.2 / (often + 1.2 * (0.4 + 0.6 * entry.length / mean_length))
 
     def own(entry: Entry, stems: tuple[str, ...]) -> float:
         return text(entry, stems) + (1 if entry.fields & set(stems) else 0)
@@ -99,7 +120,9 @@ def totals(entries: list[Entry], prepared: PreparedQuery, vector: Any) -> dict[i
     for term in prepared.terms:
         holders = sum(1 for entry in entries if own(entry, term.stems))
         if holders:
-            terms.append((term.stems, math.log(1 + (count - holders + 0.5) / (holders + 0.5)) * term.trust))
+            terms.append(
+                (term.stems, math.log(1 + (count - holders + 0.5) / (holders + 0.5)) * term.trust * term.count)
+            )
     asked = sum(rarity for _, rarity in terms)
 
     cosines = {id(entry): float(entry.vector @ vector) for entry in entries}
@@ -143,11 +166,57 @@ def totals(entries: list[Entry], prepared: PreparedQuery, vector: Any) -> dict[i
             "dense": 0.10 * (dense[id(entry)] - middle) / spread,
             "actor": 0.15 if len(named) == 1 and entry.actor in named else 0,
             "date": 0.40 if (query.years or query.months) and dated else 0,
-            "answer": 0.35 * answers,
-            "question": -0.15 if entry.asks else 0,
-            "information": 0.30 * different / (different + mean_distinct),
+            "answer": 0.35 * talk * answers,
+            "question": -0.15 * talk if entry.asks else 0,
+            "information": 0.30 * talk * different / (different + 6),
         }
     return parts
+
+
+def linked(entries: list[Entry], prepared: PreparedQuery, base: dict[int, float]) -> dict[int, float] | None:
+    """Return what each entry gains from the five first results; None if it is not clear which these are."""
+    count = len(entries)
+    mean_length = max(sum(entry.length for entry in entries) / count, 1)
+    first = sorted(entries, key=lambda entry: (-round(base[entry.sequence], 5), entry.sequence))
+    amounts = [base[entry.sequence] for entry in first]
+    if any(abs(one - other) < 3e-5 for one, other in pairwise(amounts)) or abs(amounts[0]) < 1e-4:
+        return None
+
+    def text(entry: Entry, stems: tuple[str, ...]) -> float:
+        often = sum(entry.counts.get(stem, 0) for stem in stems)
+        return often * 2.2 / (often + 1.2 * (0.4 + 0.6 * entry.length / mean_length)) if often else 0.0
+
+    def covered(entry: Entry, stems: tuple[str, ...]) -> float:
+        own = text(entry, stems) + (1 if entry.fields & set(stems) else 0)
+        return min(2 * own / (own + 1), 1)
+
+    terms: list[tuple[tuple[str, ...], float]] = []
+    for term in prepared.terms:
+        holders = sum(1 for entry in entries if covered(entry, term.stems))
+        if holders:
+            weight = math.log(1 + (count - holders + 0.5) / (holders + 0.5)) * term.trust * term.count
+            terms.append((term.stems, weight))
+    asked = sum(weight for _, weight in terms)
+    stems_asked = {stem for stems, _ in terms for stem in stems}
+    gains = {entry.sequence: 0.0 for entry in entries}
+    for result in first[:5] if terms and amounts[0] > 0 else []:
+        trust = 1 - (amounts[0] - base[result.sequence]) / (amounts[0] * 0.5)
+        for entry in entries:
+            if entry is result or trust <= 0:
+                continue
+            strength = 0.0
+            for word in (result.counts.keys() & entry.counts.keys()) - stems_asked:
+                holders = sum(1 for other in entries if word in other.counts)
+                if holders <= 3:
+                    rarity = math.log(1 + (count - holders + 0.5) / (holders + 0.5)) / math.log(1 + count)
+                    strength = max(strength, rarity * text(entry, (word,)) ** 3)
+            of_both = [(weight / asked, covered(result, stems), covered(entry, stems)) for stems, weight in terms]
+            added = sum(share * (1 - min(2 * one, 1)) * other for share, one, other in of_both)
+            floor = 0.06 * (1 - sum(share * other for share, _, other in of_both))
+            together = sum(share * one for share, one, _ in of_both) + added
+            gain = 3 * trust * strength / (strength + 2) * (added + floor) * together
+            gains[entry.sequence] = max(gains[entry.sequence], gain)
+    return {sequence: gain if gain > 1e-3 else 0.0 for sequence, gain in gains.items()}
 
 
 _WORDS = "boat harbour rope anchor storm seven Tuesday captain lighthouse Brest map engine the was in is".split()
@@ -199,10 +268,14 @@ def test_every_total_is_the_sum_that_the_formula_says(
         return
     link(standing)
     expected = totals(standing, prepared, vector)
+    gains = linked(standing, prepared, {sequence: sum(parts.values()) for sequence, parts in expected.items()})
+    if gains is None:
+        return
     for one in ranked:
         parts = expected[one.sequence]
+        parts["linked"] = gains[one.sequence]
         for name, amount in parts.items():
-            assert one.why.parts.get(name, 0) == pytest.approx(amount, abs=2e-5), (one.sequence, name)
-        assert one.why.total == pytest.approx(sum(parts.values()), abs=1e-4)
+            assert one.why.parts.get(name, 0) == pytest.approx(amount, abs=1e-3 if name == "linked" else 2e-5), name
+        assert one.why.total == pytest.approx(sum(parts.values()), abs=1.1e-3)
     order = [sum(expected[one.sequence].values()) for one in ranked]
-    assert all(before >= after - 5e-5 for before, after in pairwise(order))
+    assert all(before >= after - 2.2e-3 for before, after in pairwise(order))

@@ -261,10 +261,11 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
         # One origin could make the words of others say little by repeating them.
         once = index.has_several_origins
         prepared = ranking.prepare(index, effect.query, now=now, mode=effect.mode, copies_once=once, crowd=crowd)
-        vector = None
+        vector, knows = None, 1.0
         if effect.mode != "keyword":
-            vector = ranking.embed_query(call.embedders.of(space), prepared)
-        return ranking.rank(index, prepared, vector, **options)
+            embedder = call.embedders.of(space)
+            vector, knows = ranking.embed_query(embedder, prepared), ranking.knowledge(embedder, prepared)
+        return ranking.rank(index, prepared, vector, knows=knows, **options)
 
     ranked = rank()
     crowd = ranking.crowd_in(index, ranked, effect.offset + effect.limit)
@@ -697,10 +698,11 @@ def _rank_part(
     def rank(crowd: Crowd | None = None) -> list[Ranked]:
         once = spread is not None or part.index.has_several_origins
         prepared = ranking.prepare(part.index, effect.query, now=now, mode=effect.mode, copies_once=once, crowd=crowd)
-        vector, mode = None, effect.mode
+        vector, knows, mode = None, 1.0, effect.mode
         if mode != "keyword":
             try:
-                vector = ranking.embed_query(call.embedders.of(part.space), prepared)
+                embedder = call.embedders.of(part.space)
+                vector, knows = ranking.embed_query(embedder, prepared), ranking.knowledge(embedder, prepared)
             except (EmbedderError, UsageError):
                 mode = "keyword"  # its words are found without its embedder
         return ranking.rank(
@@ -718,6 +720,7 @@ def _rank_part(
             most_alike=spread,
             min_trust=RANK_OF[effect.min_trust],
             exact=effect.exact,
+            knows=knows,
         )
 
     ranked = rank()

@@ -39,6 +39,8 @@ class Term(msgspec.Struct, frozen=True, gc=False):
     word: str
     stems: tuple[str, ...]
     trust: float = 1.0
+    count: int = 1
+    """How often the query has it."""
 
 
 class Subset:
@@ -140,6 +142,17 @@ class Coverage(NamedTuple):
             shares.append(found)
         return np.bincount(rows, np.concatenate(shares), index.rows).astype(np.float32)
 
+    def covered(self, index: ShelfIndex, rows: Places) -> Numbers:
+        """Return how much of each term (a line) some rows cover by themselves: 1 from the first clear mention on."""
+        covered = np.zeros((len(self.terms), len(rows)))
+        for term, evidence in enumerate(_evidence(index, self.postings)):
+            places: Places = evidence.rows.searchsorted(rows)
+            found = (evidence.rows.take(places, mode="clip") == rows).nonzero()[0]
+            places = places[found]
+            amount = evidence.text[places] + evidence.field[places]
+            covered[term, found] = np.minimum(2 * amount / (amount + 1), 1)
+        return covered
+
     def own(self, rows: Places) -> tuple[list[float], list[tuple[str, ...]]]:
         """Return how much of `whole` some rows cover by themselves, and the words of the query that each contains."""
         asked: list[int] = rows.tolist()
@@ -162,7 +175,9 @@ def cover(
     found = [index.find(term.stems) for term in terms]
     sizes = [one.size for one in found]
     frequencies, entries = frequencies_of(index, found, copies_once, crowd)
-    weights = [idf(frequency, entries) * term.trust for frequency, term in zip(frequencies, terms, strict=True)]
+    weights = [
+        idf(frequency, entries) * term.trust * term.count for frequency, term in zip(frequencies, terms, strict=True)
+    ]
     missing = sum([weight for weight, size in zip(weights, sizes, strict=True) if not size])
     used = [place for place, size in enumerate(sizes) if size]
     if len(used) > _MOST_TERMS:

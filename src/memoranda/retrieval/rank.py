@@ -15,6 +15,7 @@ times are ranked by words and vectors alone.
 - **actor**, **date**: the query names an actor, a year or a month, and the entry has it.
 - **answer**: the query asks for a time, a number or a name, and the text contains one.
 - **question**: the text itself is a question, so it says little. **information**: it has many different words.
+- **linked**: one of the best results leads to it, by a rare word that the query lacks (`links`).
 - **outdated**: it states what is no longer true.
 """
 
@@ -42,6 +43,7 @@ from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.retrieval.index.spread import Seen
 from memoranda.retrieval.index.vectors import VectorTable, kth_bound
 from memoranda.retrieval.influence import NEAR, Crowd, bound_places, crowd_of
+from memoranda.retrieval.links import FIRST, find_links
 
 # For the vector, a stop word has the weight of a word in this share of the entries: "when" means something.
 _STOP_WORD_SHARE = 0.2
@@ -95,13 +97,14 @@ def prepare(
         index.expect(word.stems for word in query.words if not word.stop)
         terms: dict[tuple[str, ...], Term] = {}
         corrected: dict[str, str] = {}
+        often = Counter([word.stems for word in query.words if not word.stop])
         for word in query.words:
             if word.stop or word.stems in terms:
                 continue
-            term = Term(word.text, word.stems)
+            term = Term(word.text, word.stems, count=often[word.stems])
             if not index.find(term.stems).size and (found := index.correction(word.stems[0], _correct)) is not None:
                 corrected[word.text] = found
-                term = Term(word.text, (found,), _CORRECTION_WEIGHT)
+                term = Term(word.text, (found,), _CORRECTION_WEIGHT, often[word.stems])
             terms[word.stems] = term
         distinct = tuple(terms.values())
         postings = [index.find(term.stems) for term in distinct]
@@ -125,6 +128,12 @@ def embed_query(embedder: Embedder, prepared: PreparedQuery) -> Vectors:
     if weighting is not None:
         return weighting(prepared.words, prepared.weights)[0]
     return embedder.embed([prepared.text])[0]
+
+
+def knowledge(embedder: Embedder, prepared: PreparedQuery) -> float:
+    """Return from 0 to 1 how much of the words of a query an embedder knows; 1 if it does not say."""
+    asked: Any = getattr(embedder, "knows", None)
+    return 1.0 if asked is None else asked(prepared.words, prepared.weights)
 
 
 def _without(text: str, words: list[str]) -> str:
@@ -184,6 +193,8 @@ STAGES_FROM = 50_000
 # more; and so many times that if few of them may be of the origins that have most. They are chosen among the neighbours
 # of this many times as many.
 _COMPARED, _PER_PLACE, _IF_BOUND, _SEEDS_PER_COMPARED = 300, 6, 3, 5
+# Candidates below a threshold that are compared all the same, because the first results lead to others.
+_MAY_LEAD = 64
 # Up to this many times the candidates, choosing takes longer than ranking all.
 _WORTH_CHOOSING = 16
 
@@ -229,6 +240,7 @@ def rank(
     min_trust: int = 0,
     exact: bool = False,
     stages_from: int | None = None,
+    knows: float = 1.0,
 ) -> list[Ranked]:
     """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
@@ -242,6 +254,9 @@ def rank(
 
     From `stages_from` entries on (None: `STAGES_FROM`), candidates are chosen first, by estimates, and these alone are
     ranked; unless the answer has to be `exact`.
+
+    The vector counts as much as the embedder `knows` of the query (`knowledge`); one that knows nothing is not asked,
+    unless nothing else is.
     """
     with index.lock:
         index.expire(now)
@@ -254,9 +269,12 @@ def rank(
             order = _by_vector(index, vector, eligible, limit, calibration, selection, in_stages)
         else:
             old = None if outdated is None else outdated(index.sequence)
+            meaning = _Meaning(vector, knows) if vector is not None and knows > 0 else None
+            leading = eligible if where is None else _eligible(index, None, allowed, min_trust)
             order = _by_parts(
-                index, prepared, vector, eligible, old, limit, calibration, mode, threshold, selection, in_stages
-            )
+                index, prepared, meaning, eligible, leading, old, limit, calibration, mode, threshold, selection,
+                in_stages,
+            )  # fmt: skip
         sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
         for row, why in order:
@@ -351,8 +369,9 @@ def _by_vector(
 def _by_parts(
     index: ShelfIndex,
     prepared: PreparedQuery,
-    vector: Numbers | None,
+    meaning: _Meaning | None,
     eligible: Mask | None,
+    leading: Mask | None,
     outdated: Mask | None,
     limit: int,
     calibration: Calibration,
@@ -365,44 +384,34 @@ def _by_parts(
     priors = [] if mode == "keyword" else _priors(index, prepared)
     if outdated is not None:
         priors.append(_Part("outdated", outdated, _OUTDATED))
-    lexical = None if in_stages else coverage.lexical(index)
     if mode == "keyword":
-        vector = None
-        matches = coverage.contains(index) if lexical is None else lexical > 0
+        meaning = None
+        matches = coverage.contains(index)
         eligible = matches if eligible is None else eligible & matches
     exact, some, scale = True, None, None
     if in_stages:
         least = (threshold, calibration) if threshold > 0 else None
-        rows, scale, exact = _candidates(index, coverage, priors, vector, eligible, selection, limit, least)
+        rows, scale, exact = _candidates(index, coverage, priors, meaning, eligible, selection, limit, least)
         exact = exact and not index.is_stored
+        if scale is not None and scale.likely is not None:
+            rows = _worth_comparing(index, coverage, priors, scale, rows, selection, limit, least)
         some = Subset(index, rows)
     # Neighbours count whether they are eligible or not; from here on only eligible rows do. If they are most of all
-    # rows, it is quicker to leave the others out at the end: what is known of terms is cached for all rows.
-    elif eligible is not None and 2 * np.count_nonzero(eligible) < len(eligible):
+    # rows, it is quicker to leave the others out at the end: what is known of terms is cached for all rows. Those that
+    # are not eligible may also lead on to others.
+    elif mode == "keyword" and eligible is not None and 2 * np.count_nonzero(eligible) < len(eligible):
         some = Subset(index, eligible.nonzero()[0])
-    found = None if some is None else some.rows
-    if lexical is None:
-        lexical = coverage.lexical(index, some)
-    elif found is not None:
-        lexical = lexical.take(found)
-    whole = coverage.whole(index, some)
-    parts = list(priors) if found is None else [part.of(found) for part in priors]
-    if found is not None and scale is not None and scale.likely is not None:
-        # All but the vectors of neighbours is compared first.
-        index.vectors.refine(scale.likely, scale.vector, found)
-        dense, cosines = _dense_among(index, scale, found, scale.likely)
-        totals = _totals(whole, [*parts, dense], lexical, cosines, threshold, calibration)[0]
-        kept = np.sort(selection.spare().best(totals, lexical, cosines, _most_compared(limit, selection), found))
-        found, lexical, whole = found.take(kept), lexical.take(kept), whole.take(kept)
-        parts = [part.of(kept) for part in parts]
-    cosines = None
-    if vector is not None:
-        if found is not None and scale is not None:
-            dense, cosines = _dense_among(index, scale, found)
-        else:
-            dense, cosines = _dense(index, vector, found)
-        parts.insert(len(parts) - (outdated is not None), dense)
-    totals, amounts = _totals(whole, parts, lexical, cosines, threshold, calibration)
+    compared = _compare(index, coverage, priors, meaning, scale, some)
+    if mode == "hybrid":
+        rows, gains = _links(index, coverage, compared, leading, selection)
+        if compared.found is not None and len(missing := np.setdiff1d(rows, compared.found)):
+            missing = missing if eligible is None else missing[eligible.take(missing)]
+            some = Subset(index, np.union1d(compared.found, missing))
+            compared = _compare(index, coverage, priors, meaning, scale, some)
+        compared = compared.with_gains(rows, gains, index.rows)
+    found, lexical, whole, parts, cosines = compared
+    totals, amounts = compared.totals()
+    _leave_out(totals, lexical, cosines, threshold, calibration)
     if eligible is not None and found is None:
         totals[~eligible] = -np.inf
     best = selection.best(totals, lexical, cosines, limit, found)
@@ -437,6 +446,87 @@ def _by_parts(
         for explanation, relevant, cosine, shared, words in details
     ]
     return list(zip(rows.tolist(), reasons, strict=True))
+
+
+class _Compared(NamedTuple):
+    """What was compared of some rows."""
+
+    found: Places | None
+    """The rows; None for all."""
+    lexical: Numbers
+    whole: Numbers
+    parts: list[_Part]
+    cosines: Numbers | None
+
+    def totals(self) -> tuple[Numbers, Numbers]:
+        """Return the total of each row, and the amount of each part (a line) in it."""
+        return _totals(self.whole, self.parts)
+
+    def with_gains(self, rows: Places, gains: Numbers, count: int) -> _Compared:
+        """Return the same with what rows gain because others lead to them; `count` is the number of all rows."""
+        if not len(rows):
+            return self
+        linked = np.zeros(count, np.float32)
+        linked[rows] = gains
+        part = _Part("linked", linked, 1.0)
+        return self._replace(parts=[*self.parts, part if self.found is None else part.of(self.found)])
+
+
+def _compare(
+    index: ShelfIndex,
+    coverage: Coverage,
+    priors: Sequence[_Part],
+    meaning: _Meaning | None,
+    scale: _Scale | None,
+    some: Subset | None,
+) -> _Compared:
+    """Compare some rows, or all, with a query; with a scale, the vectors of these rows alone are read."""
+    found = None if some is None else some.rows
+    parts = list(priors) if found is None else [part.of(found) for part in priors]
+    cosines = None
+    if meaning is not None:
+        if found is not None and scale is not None:
+            dense, cosines = _dense_among(index, scale, found)
+        else:
+            dense, cosines = _dense(index, meaning, found)
+        parts.insert(len(parts) - bool(parts and parts[-1].name == "outdated"), dense)
+    return _Compared(found, coverage.lexical(index, some), coverage.whole(index, some), parts, cosines)
+
+
+def _worth_comparing(
+    index: ShelfIndex,
+    coverage: Coverage,
+    priors: Sequence[_Part],
+    scale: _Scale,
+    rows: Places,
+    selection: _Selection,
+    limit: int,
+    least: tuple[float, Calibration] | None,
+) -> Places:
+    """Return the candidates that are best by all but the vectors of their neighbours."""
+    assert scale.likely is not None
+    some = Subset(index, rows)
+    index.vectors.refine(scale.likely, scale.vector, rows)
+    dense, cosines = _dense_among(index, scale, rows, scale.likely)
+    lexical = coverage.lexical(index, some)
+    totals = _totals(coverage.whole(index, some), [*(part.of(rows) for part in priors), dense])[0]
+    first = np.empty(0, np.intp)
+    if least is not None:
+        first = _best(totals, _MAY_LEAD)
+        _leave_out(totals, lexical, cosines, *least)
+    kept = selection.spare().best(totals, lexical, cosines, _most_compared(limit, selection), rows)
+    return rows.take(np.union1d(kept, first))
+
+
+def _links(
+    index: ShelfIndex, coverage: Coverage, compared: _Compared, leading: Mask | None, selection: _Selection
+) -> tuple[Places, Numbers]:
+    """Return the rows that the best results lead to, and what each gains; `leading` rows may be among the best."""
+    totals, found = compared.totals()[0], compared.found
+    if leading is not None:
+        totals = np.where(leading if found is None else leading.take(found), totals, np.float32(-np.inf))
+    best = selection.best(totals, compared.lexical, compared.cosines, FIRST, found)
+    return find_links(index, coverage, best if found is None else found.take(best), totals.take(best))
 
 
 class _Part(NamedTuple):
@@ -507,7 +597,7 @@ def _candidates(
     index: ShelfIndex,
     coverage: Coverage,
     priors: Sequence[_Part],
-    vector: Numbers | None,
+    meaning: _Meaning | None,
     eligible: Mask | None,
     selection: _Selection,
     limit: int,
@@ -521,31 +611,52 @@ def _candidates(
     most = _SEEDS_PER_COMPARED * _most_compared(limit, selection)
     count = len(index) if eligible is None else int(np.count_nonzero(eligible))
     if count <= most:
-        scale = None if vector is None else _Scale.of(index, vector)
+        scale = None if meaning is None else _Scale.of(index, meaning)
         return np.arange(index.rows) if eligible is None else eligible.nonzero()[0], scale, True
-    alone, scale, likely = coverage.alone(index), None, None
+    alone, scale, likely, highest = coverage.alone(index), None, None, None
     totals = alone * np.float32(_COVERAGE)
-    if vector is not None:
-        likely, like = index.vectors.estimate(vector)
-        scale = _Scale.of(index, vector, likely, like)
+    if meaning is not None:
+        likely, like = index.vectors.estimate(meaning.vector)
+        scale = _Scale.of(index, meaning, likely, like)
         totals += likely * np.float32(scale.weight)
-    if least is not None:
-        highest = None if likely is None or vector is None else likely + index.vectors.beyond_estimate(vector)
-        may = _may_reach(*least, coverage.lexical(index), highest)
-        eligible = may if eligible is None else eligible & may
+        if least is not None:
+            highest = likely + index.vectors.beyond_estimate(meaning.vector)
     for part in priors:
         totals += part.amounts * np.float32(part.weight)
     if index.present is not None:
         totals[~index.present] = -np.inf
-    is_candidate = np.zeros(index.rows + 1, np.bool_)  # the last place is for missing neighbours
-    is_candidate[index.context.beside.take(_best(totals, most), axis=1)] = True
+    leading = None
+    if least is not None:
+        # What is below the threshold may still lead to what is not.
+        leading = _with_beside(index, _best(totals, _MAY_LEAD))
+        leading = leading if eligible is None else leading & eligible
+        may = _may_reach(*least, coverage.lexical(index), highest)
+        eligible = may if eligible is None else eligible & may
+    is_candidate = _with_beside(index, _best(totals, most))
     if eligible is not None:
         totals[~eligible] = -np.inf
     if eligible is not None or selection.bound or selection.most_alike is not None:
         is_candidate[selection.spare().best(totals, alone, likely, most)] = True
         if eligible is not None:
-            is_candidate[:-1] &= eligible
-    return is_candidate[:-1].nonzero()[0], scale, False
+            is_candidate &= eligible
+    if leading is not None:
+        is_candidate |= leading
+    return is_candidate.nonzero()[0], scale, False
+
+
+def _with_beside(index: ShelfIndex, rows: Places) -> Mask:
+    """Return which rows are among these or their neighbours."""
+    mask = np.zeros(index.rows + 1, np.bool_)  # the last place is for missing neighbours
+    mask[index.context.beside.take(rows, axis=1)] = True
+    return mask[:-1]
+
+
+class _Meaning(NamedTuple):
+    """The vector of a query."""
+
+    vector: Numbers
+    known: float
+    """How much of the query the embedder knows, from 0 to 1."""
 
 
 class _Scale(NamedTuple):
@@ -562,15 +673,16 @@ class _Scale(NamedTuple):
 
     @classmethod
     def of(
-        cls, index: ShelfIndex, vector: Numbers, likely: Numbers | None = None, like: Numbers | None = None
+        cls, index: ShelfIndex, meaning: _Meaning, likely: Numbers | None = None, like: Numbers | None = None
     ) -> _Scale:
-        """Measure a vector; `likely` are perhaps the cosines of all rows with a vector that is `like` it."""
+        """Measure the vector of a query; `likely` may be the cosines of all rows with a vector that is `like` it."""
         seen = None
         if likely is not None and like is not None:
             every = _of_present(index, likely)
             seen = Seen(like, float(every.dot(every)) / len(every) - float(every.mean()) ** 2)
-        usual, middle, variance = index.spread.of(vector, seen)
-        return cls(vector, usual, middle, _weight_of_dense(variance, len(index)), likely)
+        usual, middle, variance = index.spread.of(meaning.vector, seen)
+        weight = _weight_of_dense(variance, len(index)) * meaning.known
+        return cls(meaning.vector, usual, middle, weight, likely)
 
 
 def _may_reach(threshold: float, calibration: Calibration, lexical: Numbers, highest: Numbers | None) -> Mask:
@@ -587,22 +699,20 @@ def _relevance(lexical: Numbers, cosines: Numbers | None, calibration: Calibrati
     return lexical if cosines is None else combine(relevance(cosines, calibration), lexical)
 
 
-def _totals(
-    whole: Numbers,
-    parts: list[_Part],
-    lexical: Numbers,
-    cosines: Numbers | None,
-    threshold: float,
-    calibration: Calibration,
-) -> tuple[Numbers, Numbers]:
+def _totals(whole: Numbers, parts: list[_Part]) -> tuple[Numbers, Numbers]:
     """Return the total of each row, and the amount of each part (a line) in it."""
     amounts = _amounts(parts, len(whole))
     totals = _COVERAGE * whole
     totals += np.add.reduce(amounts, axis=0)
-    if threshold > 0:
-        # Those below it leave their places to others.
-        totals[_relevance(lexical, cosines, calibration) < threshold] = -np.inf
     return totals, amounts
+
+
+def _leave_out(
+    totals: Numbers, lexical: Numbers, cosines: Numbers | None, threshold: float, calibration: Calibration
+) -> None:
+    """Leave out the rows whose relevance is below a threshold, so that others take their places."""
+    if threshold > 0:
+        totals[_relevance(lexical, cosines, calibration) < threshold] = -np.inf
 
 
 def _best(totals: Numbers, limit: int) -> Places:
@@ -659,10 +769,10 @@ def _explanations(whole: Numbers, own: list[float], others: Numbers) -> list[lis
     return amounts.round(_SHOWN).T.tolist()
 
 
-def _dense(index: ShelfIndex, vector: Numbers, rows: Places | None) -> tuple[_Part, Numbers]:
+def _dense(index: ShelfIndex, meaning: _Meaning, rows: Places | None) -> tuple[_Part, Numbers]:
     """Return the similarity of rows and their neighbours, in standard deviations from the mean; and their cosines."""
     entries = len(index)
-    cosines = index.vectors.product(vector)
+    cosines = index.vectors.product(meaning.vector)
     # The last place is for missing neighbours: they count as average.
     near = np.empty(index.rows + 1, np.float32)
     np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=near[:-1])
@@ -672,7 +782,7 @@ def _dense(index: ShelfIndex, vector: Numbers, rows: Places | None) -> tuple[_Pa
     mean = float(np.add.reduce(seen)) / entries
     variance = max(float(np.add.reduce(seen * seen)) / entries - mean * mean, 0.0)
     together -= np.float32(mean)
-    part = _Part("dense", together, _weight_of_dense(variance, entries))
+    part = _Part("dense", together, _weight_of_dense(variance, entries) * meaning.known)
     return (part, cosines) if rows is None else (part.of(rows), cosines.take(rows))
 
 
@@ -720,14 +830,18 @@ def _of_present(index: ShelfIndex, numbers: Numbers) -> Numbers:
 def _priors(index: ShelfIndex, prepared: PreparedQuery) -> list[_Part]:
     """Return the parts that depend on what an entry is and not on what it says."""
     query, context = prepared.query, index.context
-    parts = [_Part("question", context.asks, _QUESTION), _Part("information", context.informs, _INFORMATION)]
+    talk = float(context.talk[0])
+    parts = [
+        _Part("question", context.asks, talk * _QUESTION),
+        _Part("information", context.informs, talk * _INFORMATION),
+    ]
     actor = index.fields.actor_named([stem for term in prepared.terms for stem in term.stems])
     if actor != NO_ACTOR:
         parts.append(_Part("actor", index.fields.actor == actor, _ACTOR))
     if query.years or query.months:
         parts.append(_Part("date", _date_matches(index, query.years, query.months), _DATE))
     if query.expects:
-        parts.append(_Part("answer", _answer_matches(index, query.expects), _ANSWER))
+        parts.append(_Part("answer", _answer_matches(index, query.expects), talk * _ANSWER))
     return parts
 
 

@@ -45,29 +45,46 @@ def test_whoever_stood_around_a_removed_row_become_neighbours() -> None:
     assert threads.around(4, 9) == ([1], [])
 
 
-def test_neighbours_are_trusted_where_they_are_more_alike_than_others() -> None:
+_NOTHING_RECURS, _MUCH_RECURS = 0.0, 0.1
+
+
+def _trust(threads: Threads, recurrence: float = _NOTHING_RECURS) -> list[float]:
+    return threads.trust(np.full(threads.groups, recurrence)).tolist()
+
+
+def test_neighbours_in_a_named_thread_are_trusted_where_they_are_more_alike_than_others() -> None:
     vectors = _topics(400)
     shuffled = vectors[np.random.default_rng(3).permutation(400)]
-    for key, at_first in ((("", "a"), 1.0), (("", None), 0.5)):
-        talk, heap = Threads(16), Threads(16)
-        assert talk.trust().tolist() == []
-        talk.add([key] * 400, vectors)
-        heap.add([key] * 400, shuffled)
-        assert talk.trust()[0] > 0.95
-        assert heap.trust()[0] < 0.2
-        alone = Threads(16)
-        alone.add([key], vectors)
-        assert alone.trust()[0] == at_first
+    talk, heap, alone = Threads(16), Threads(16), Threads(16)
+    assert _trust(talk) == []
+    talk.add([("", "a")] * 400, vectors)
+    heap.add([("", "a")] * 400, shuffled)
+    alone.add([("", "a")], vectors)
+    assert _trust(talk)[0] > 0.95
+    assert _trust(heap)[0] < 0.2
+    assert _trust(heap, _MUCH_RECURS)[0] > 0.95
+    assert _trust(alone)[0] == 1
+
+
+def test_mere_order_is_trusted_only_where_rare_words_recur() -> None:
+    vectors = _topics(400)
+    talk, alone = Threads(16), Threads(16)
+    talk.add([("", None)] * 400, vectors)
+    alone.add([("", None)], vectors)
+    assert _trust(talk) == [0]
+    assert _trust(talk, 0.04)[0] == pytest.approx(0.5, abs=0.01)
+    assert _trust(talk, _MUCH_RECURS)[0] > 0.95
+    assert _trust(alone, _MUCH_RECURS) == [0]
 
 
 def test_each_namespace_is_trusted_by_itself() -> None:
     vectors = _topics(4_000)
     order = np.arange(4_000)
     order[1::2] = np.random.default_rng(3).permutation(order[1::2])
-    keys = [("talk" if place % 2 == 0 else "heap", None) for place in range(4_000)]
+    keys = [("talk" if place % 2 == 0 else "heap", "a") for place in range(4_000)]
     threads = Threads(16)
     threads.add(keys, vectors[order])
-    talk, heap = threads.trust().tolist()
+    talk, heap = _trust(threads)
     assert talk > 0.9
     assert heap < 0.3
 
@@ -82,7 +99,8 @@ def test_trust_does_not_depend_on_how_entries_came(portion: int) -> None:
     threads.remove(range(100, 200), vectors)
     left = [*range(100), *range(200, 300)]
     at_once.add([keys[place] for place in left], vectors[left])
-    assert threads.trust().tolist() == pytest.approx(at_once.trust().tolist(), abs=1e-6)
+    for recurrence in (_NOTHING_RECURS, 0.03, _MUCH_RECURS):
+        assert _trust(threads, recurrence) == pytest.approx(_trust(at_once, recurrence), abs=1e-6)
 
 
 def test_rows_keep_their_neighbours_when_they_are_numbered_anew() -> None:
@@ -109,30 +127,15 @@ def test_rows_keep_their_neighbours_when_they_are_numbered_anew() -> None:
 def test_entries_that_are_all_the_same_have_a_trust() -> None:
     vectors = _unit(np.ones((50, 16)))
     threads = Threads(16)
-    threads.add([("", None)] * 50, vectors)
-    assert 0 <= threads.trust()[0] <= 1
+    threads.add([("", "a")] * 50, vectors)
+    assert 0 <= _trust(threads)[0] <= 1
 
 
 @pytest.mark.parametrize("portion", [1, 100])
-def test_a_row_that_is_alone_has_no_sum_of_its_own(portion: int) -> None:
+def test_entries_without_a_thread_need_no_sum_of_vectors(portion: int) -> None:
     vectors = _topics(300)
-    alone, together = Threads(16), Threads(16)
+    facts, threads = Threads(16), Threads(16)
     for start in range(0, 100, portion):
-        alone.add([(f"fact {place}", None) for place in range(start, start + portion)], vectors)
-        together.add([("facts", f"fact {place}") for place in range(start, start + portion)], vectors)
-    assert alone.nbytes == together.nbytes - 8 * 16
-    alone.add([(f"fact {place}", None) for place in range(100)], vectors)
-    together.add([("facts", f"fact {place}") for place in range(100)], vectors)
-    assert alone.nbytes == together.nbytes + 99 * 8 * 16, "two rows are compared with each other"
-
-
-def test_what_was_alone_is_trusted_like_any_other_once_more_rows_come() -> None:
-    vectors = _topics(60)
-    slowly, at_once = Threads(16), Threads(16)
-    for _ in range(60):
-        slowly.add([("", None)], vectors)
-    at_once.add([("", None)] * 60, vectors)
-    assert slowly.trust() == pytest.approx(at_once.trust())
-    slowly.remove(range(60), vectors)
-    slowly.add([("", None)] * 60, np.concatenate((vectors, vectors)))
-    assert slowly.trust() == pytest.approx(at_once.trust())
+        facts.add([(f"fact {place}", None) for place in range(start, start + portion)], vectors)
+        threads.add([("facts", f"fact {place}") for place in range(start, start + portion)], vectors)
+    assert facts.nbytes == threads.nbytes - 8 * 16

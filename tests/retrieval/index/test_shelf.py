@@ -212,8 +212,9 @@ def test_the_newest_sequence_is_remembered_when_its_entry_is_gone(make_shelf: An
 
 def test_an_expired_entry_is_neither_found_nor_counted_nor_heard(make_rows: Any, ask: Any) -> None:
     index = ShelfIndex(64)
-    index.add(make_rows(["Which harbour has the lighthouse?"], expires_at=100))
-    index.add(make_rows(["It is the one at Brest.", "The engine was loud."], first=2))
+    talk = {"thread": "talk"}
+    index.add(make_rows([("Which harbour has the lighthouse?", talk)], expires_at=100))
+    index.add(make_rows([("It is the one at Brest.", talk), ("The engine was loud.", talk)], first=2))
     before = {one.sequence: one.why for one in ask(index, "lighthouse harbour", now=99)}
     assert before[1].matched == ("lighthouse", "harbour")
     assert before[2].parts["context"] > 0

@@ -48,6 +48,11 @@ _SCRIPT_OF = {
 }  # fmt: skip
 
 
+TERMS_PER_WORD = {"zh": 3.0, "ja": 3.5, "ko": 2.5, "th": 6.0}
+"""How many terms make a word, in languages whose terms are pairs of characters: as many as a translation has for each
+content word."""
+
+
 def script_of(character: str) -> str:
     """Return the name of a letter's script, or "" if it is unknown."""
     return _SCRIPTS[bisect_right(_STARTS, ord(character)) - 1][1]

@@ -300,6 +300,11 @@ class WeightingCachingEmbedder(CachingEmbedder):
         assert takes_weights(inner)
         return self._check(self._call(inner.embed_weighted, words, weights), rows=(0,))
 
+    def knows(self, words: Sequence[str], weights: Sequence[float]) -> float:
+        """Return how much of a query the wrapped embedder knows; 1 if it does not say."""
+        asked: Callable[..., float] | None = getattr(self._embedder, "knows", None)
+        return 1.0 if asked is None else asked(words, weights)
+
 
 def _hash(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

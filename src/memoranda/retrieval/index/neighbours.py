@@ -1,7 +1,9 @@
 """Neighbours of entries in their threads, and how much they lend each other.
 
 The entries just before and after an entry tell what it is about, but only if consecutive entries belong together. That
-is measured for each namespace: neighbours that are no more similar than any two entries lend each other nothing.
+is measured for each namespace. In threads that entries name, neighbours that are no more similar than any two entries,
+and share no more rare words, lend each other nothing. Mere order of arrival is trusted only where rare words recur from
+one entry to the next (`recurrence`). And the longer entries are, the less they need from others.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ ThreadKey = tuple[str, str | int | None]
 NO_ROW = -1
 """In place of a missing neighbour."""
 
-# Trust in neighbours before anything is measured: full in a named thread, half by mere order of arrival.
-_TRUST_DECLARED, _TRUST_ARRIVAL = 1.0, 0.5
+# Trust in neighbours before anything is measured: full in a named thread, none by mere order of arrival.
+_TRUST_DECLARED, _TRUST_ARRIVAL = 1.0, 0.0
 _LINKS_BEFORE_TRUST = 20
+# Neighbours in which more rare words recur than the second share are trusted fully; the first may be a mere order.
+_RECURS_IN_ORDER, _RECURS_IN_COURSE = 0.02, 0.06
+# Words in a text that says by itself what it is about; nothing beyond the second number makes it say more.
+_SELF_CONTAINED, _LONG = 20, 64
 # Neighbours that are more similar than any two entries by the second value are trusted fully; below the first it may be
 # chance.
 _CHANCE, _COHERENT = 0.01, 0.08
@@ -112,11 +118,26 @@ class Threads:
         self._groups = {(name, declared): number for number, (name, declared) in enumerate(segment.values["groups"])}
         self._cohesion = [_Cohesion.load(saved) for saved in segment.values["cohesion"]]
 
-    def trust(self) -> NDArray[np.float32]:
-        """Return for each thread the trust in its neighbours, from 0 to 1."""
+    @property
+    def groups(self) -> int:
+        """Number of groups: the named and the unnamed threads of each namespace."""
+        return len(self._groups)
+
+    def group_keys(self) -> list[tuple[str, bool]]:
+        """Return the namespace of each group, and whether its threads are named."""
+        return list(self._groups)
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """The group of each thread."""
+        return np.array(self._group, np.int64)
+
+    def trust(self, recurrence: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return for each thread the trust in its neighbours, from 0 to 1, by the recurrence in each group."""
+        recurring = ((recurrence - _RECURS_IN_ORDER) / (_RECURS_IN_COURSE - _RECURS_IN_ORDER)).clip(0, 1)
         trusts = [
-            cohesion.trust(_TRUST_DECLARED if declared else _TRUST_ARRIVAL)
-            for (_, declared), cohesion in zip(self._groups, self._cohesion, strict=True)
+            cohesion.trust(_TRUST_DECLARED if declared else _TRUST_ARRIVAL, recurs)
+            for (_, declared), cohesion, recurs in zip(self._groups, self._cohesion, recurring.tolist(), strict=True)
         ]
         return np.array(trusts, np.float32)[self._group]
 
@@ -137,7 +158,7 @@ class Threads:
             following = self.next
             for row, (thread, previous) in enumerate(zip(threads, before, strict=True), start=first):
                 cohesion = self._cohesion[self._group[thread]]
-                cohesion.add(1, matrix[row], None if previous == NO_ROW else matrix[previous])
+                cohesion.add(1, matrix[row])
                 if previous != NO_ROW:
                     following[previous] = row
                     cohesion.join(matrix[previous], matrix[row])
@@ -183,16 +204,15 @@ class Threads:
         of_rows: list[int] = [self._group[thread] for thread in self.thread[first:].tolist()]
         groups = np.array(of_rows)
         alike = np.where(linked, _alike(matrix, first, previous), 0)
+        links = np.bincount(groups[linked], minlength=self.groups).tolist()
         for group, size in Counter(of_rows).items():
             cohesion = self._cohesion[group]
-            if size == 1 and not cohesion.count and cohesion.total is None:
-                cohesion.count = 1  # it is alone, as facts are
-                continue
-            members = groups == group
-            before = int(previous[members.argmax()])
-            cohesion.add(size, _total(matrix, rows[members]), None if before == NO_ROW else matrix[before])
-            cohesion.links += int((members & linked).sum())
-            cohesion.alike += float(alike[members].sum(dtype=np.float64))
+            cohesion.count += size
+            cohesion.links += links[group]
+            if cohesion.total is not None:
+                members = groups == group
+                cohesion.total += _total(matrix, rows[members])
+                cohesion.alike += float(alike[members].sum(dtype=np.float64))
 
     def remove(self, rows: Iterable[int], matrix: NDArray[np.float32] | None) -> None:
         """Remove rows from their threads: the rows before and after become neighbours.
@@ -278,7 +298,7 @@ class _Cohesion:
     def __init__(self, total: NDArray[np.float64] | None) -> None:
         self.count = 0
         self.total = total
-        """The sum of all vectors. None for a single thread of one row, such as a fact: there are thousands of them."""
+        """The sum of all vectors; None for mere order of arrival, where likeness does not count."""
         self.links = 0
         self.alike = 0.0
 
@@ -292,11 +312,9 @@ class _Cohesion:
         cohesion.count, cohesion.links, cohesion.alike = count, links, alike
         return cohesion
 
-    def add(self, count: int, total: NDArray[Any], before: NDArray[np.float32] | None) -> None:
-        """Add rows by the sum of their vectors; `before` is the vector of the row before the first, if there is one."""
+    def add(self, count: int, total: NDArray[Any]) -> None:
+        """Add rows by the sum of their vectors."""
         self.count += count
-        if self.total is None and self.count > 1:
-            self.total = np.zeros(len(total)) if before is None else before.astype(np.float64)
         if self.total is not None:
             self.total += total
 
@@ -315,22 +333,29 @@ class _Cohesion:
 
     def join(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> None:
         self.links += 1
-        self.alike += float(one @ other)
+        if self.total is not None:
+            self.alike += float(one @ other)
 
     def cut(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> None:
         self.links -= 1
-        self.alike -= float(one @ other)
+        if self.total is not None:
+            self.alike -= float(one @ other)
 
-    def trust(self, at_first: float) -> float:
-        """Return the trust in neighbours: the initial trust, until enough links were seen."""
-        if not self.links or self.total is None:
+    def trust(self, at_first: float, recurs: float) -> float:
+        """Return the trust in neighbours: the initial trust, until enough links were seen.
+
+        It is what recurs from one to the next, from 0 to 1, or in named threads how similar they are, if that is more.
+        """
+        if not self.links:
             return at_first
-        measured = 0.0
-        # The mean cosine of all pairs follows from the length of the sum, without comparing pairs.
-        by_chance = (float(self.total @ self.total) / self.count - 1) / (self.count - 1)
-        if by_chance < _ALL_ALIKE:
-            measured = (self.alike / self.links - by_chance) / (1 - by_chance)
-        cohesive = min(max((measured - _CHANCE) / (_COHERENT - _CHANCE), 0.0), 1.0)
+        cohesive = recurs
+        if self.total is not None:
+            measured = 0.0
+            # The mean cosine of all pairs follows from the length of the sum, without comparing pairs.
+            by_chance = (float(self.total @ self.total) / self.count - 1) / (self.count - 1)
+            if by_chance < _ALL_ALIKE:
+                measured = (self.alike / self.links - by_chance) / (1 - by_chance)
+            cohesive = max(cohesive, min(max((measured - _CHANCE) / (_COHERENT - _CHANCE), 0.0), 1.0))
         # Squared, so that hundreds of links leave nothing of the initial trust.
         believed, seen = _LINKS_BEFORE_TRUST**2, self.links**2
         return (believed * at_first + seen * cohesive) / (believed + seen)
@@ -377,7 +402,13 @@ _WORDS_OF_SECOND_NEXT, _SENSE_OF_SECOND_NEXT = 0.2, 0.1
 _WORDS_OF_THREAD = 0.1
 
 # The parameters k1 and b of BM25's term frequency.
-_SATURATION, _BY_LENGTH = 0.9, 0.4
+_SATURATION, _BY_LENGTH = 1.2, 0.6
+
+# A text with this many different words is worth half of the prior for information.
+_INFORMATIVE = 6
+# What an entry is says something in a conversation: where this share of the entries are questions. Until so many
+# entries were seen, one of them is taken to be.
+_QUESTIONS, _BEFORE_QUESTIONS = 0.05, 20
 
 
 class Context(NamedTuple):
@@ -398,7 +429,9 @@ class Context(NamedTuple):
     asks: Numbers
     """1 if the text is a question, else 0."""
     informs: Numbers
-    """The number of distinct words, scaled from 0 to 1 with one half for the average."""
+    """The number of distinct words, scaled from 0 to 1."""
+    talk: Numbers
+    """A single number from 0 to 1: how much the entries are like a conversation, of short texts with questions."""
 
     @property
     def nbytes(self) -> int:
@@ -428,8 +461,19 @@ def make_context(
     lengths: NDArray[np.int64],
     distinct: NDArray[np.int64],
     entries: int,
+    terms_per_word: NDArray[np.float32] | None,
+    recurrence: NDArray[np.float64],
 ) -> Context:
-    """Compute the context of all rows; `lengths` and `distinct` are 0 for removed rows."""
+    """Compute the context of all rows; `lengths` and `distinct` are 0 for removed rows.
+
+    `terms_per_word` has for each row how many of its terms make a word, None if it is one for all. `recurrence` is that
+    of each group of threads.
+    """
+    words_in = lengths.astype(np.float32)
+    different = distinct.astype(np.float32)
+    if terms_per_word is not None:
+        words_in /= terms_per_word
+        different /= terms_per_word
     previous, following, thread = threads.previous, threads.next, threads.thread.astype(np.intp)
     beside = np.empty((5, len(thread)), np.intp)
     beside[0], beside[1], beside[4] = previous, following, np.arange(len(thread))
@@ -437,7 +481,10 @@ def make_context(
     beside[3] = np.where(following == NO_ROW, NO_ROW, following[following])
     beside[beside == NO_ROW] = len(thread)
     # A thread of a single entry has no other words to lend.
-    trusts, lends = threads.trust(), np.zeros(threads.count, np.bool_)
+    trusts, lends = (
+        threads.trust(recurrence) * _need(words_in, thread, threads.count),
+        np.zeros(threads.count, np.bool_),
+    )
     lends[thread[previous != NO_ROW]] = True
     lends &= threads.declared
     trust = trusts[thread]
@@ -451,9 +498,10 @@ def make_context(
     # All rows of a thread have the same trust, so what the previous row lends is what this row takes.
     sense[0], sense[1] = of_this[previous], trust * np.float32(_OF_NEXT)
     sense[2], sense[3] = trust * np.float32(_OF_SECOND_PREVIOUS), trust * np.float32(_SENSE_OF_SECOND_NEXT)
-    usual_length, usual_distinct = lengths.sum() / max(entries, 1), distinct.sum() / max(entries, 1)
-    relative = lengths.astype(np.float32) / np.float32(max(usual_length, 1.0))
-    different = distinct.astype(np.float32)
+    usual_length = float(words_in.sum(dtype=np.float64)) / max(entries, 1)
+    relative = words_in / np.float32(max(usual_length, 1.0))
+    questions = float(asks[lengths > 0].sum() + 1) / (entries + _BEFORE_QUESTIONS)
+    talk = min(questions / _QUESTIONS, 1.0) * float(_need(words_in, np.zeros(len(thread), np.intp), 1)[0])
     return Context(
         beside=beside,
         words=words,
@@ -462,8 +510,17 @@ def make_context(
         of_thread=trusts * lends * np.float64(_WORDS_OF_THREAD) if lends.any() else None,
         half_saturation=np.float32(_SATURATION) * (np.float32(1 - _BY_LENGTH) + np.float32(_BY_LENGTH) * relative),
         asks=asks,
-        informs=different / (different + np.float32(max(usual_distinct, 1.0))),
+        informs=different / (different + np.float32(_INFORMATIVE)),
+        talk=np.array([talk], np.float32),
     )
+
+
+def _need(lengths: Numbers, thread: Places, threads: int) -> Numbers:
+    """Return for each thread how much its texts need from others, by how long the text is that a word of it is in."""
+    counted = np.minimum(lengths, np.float32(_LONG))
+    words = np.bincount(thread, counted, threads)
+    squares = np.bincount(thread, counted * counted, threads)
+    return np.minimum(1.0, _SELF_CONTAINED * words / np.maximum(squares, 1.0)).astype(np.float32)
 
 
 def text_evidence(counts: Numbers, half_saturation: Numbers) -> Numbers:

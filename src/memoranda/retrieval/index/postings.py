@@ -3,6 +3,8 @@
 A posting is one integer: the row, whether a metadata field of the row contains the word, and the word's count in the
 text. A word has at most one posting per row, in ascending order. Postings of many new rows are sorted together, when
 they are first needed.
+
+Beside them are the words of each row's text, by their numbers: what a row says is read without looking at every word.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval.analysis.analyser import Analysis
+from memoranda.retrieval.index.columns import GrowingArray
 from memoranda.retrieval.index.segment import Contents, Names, Segment
 
 _COUNT_BITS = 8
@@ -109,11 +112,16 @@ class Postings:
         self._unsorted: list[_Packed] = []
         """The postings of still later rows, with the number of the word in the high bits."""
         self._letters: set[str] = set()
+        self._said = GrowingArray(np.uint32)
+        """The numbers of the words in the texts of all rows, row by row."""
+        self._ends = GrowingArray(np.int64)
+        """Where those of each row end."""
 
     @property
     def nbytes(self) -> int:
         """Approximate size in bytes."""
         later = sum(map(len, self._later.values())) * 8 + len(self._later) * _BYTES_OF_AN_ARRAY
+        later += self._said.nbytes + self._ends.nbytes
         arrays = self._unsorted if self._mapped else (self._sorted, self._starts, *self._unsorted)
         words = len(self._number_of) * _BYTES_OF_A_WORD + sys.getsizeof(self._number_of)
         return later + sum(each.nbytes for each in arrays) + words
@@ -141,6 +149,8 @@ class Postings:
             contents.arrays["postings"] = self._sorted
             contents.arrays["postings.starts"] = np.concatenate((self._starts, rest)) if len(rest) else self._starts
         contents.later.append(lambda contents: contents.add_names("words", [word.encode() for word in words]))
+        contents.add_rows("said", self._said.rows)
+        contents.add_rows("said.ends", self._ends.rows)
 
     def blocks(self) -> Iterator[tuple[str, bytes]]:
         """Yield each word with its postings, packed into four bytes each: there are not too many rows for that."""
@@ -156,6 +166,47 @@ class Postings:
         self._sorted, self._starts = segment.array("postings"), segment.array("postings.starts")
         self._mapped = True
         self._letters = set(segment.values["letters"])
+        self._said.start_from(segment, "said")
+        self._ends.start_from(segment, "said.ends")
+
+    @property
+    def words(self) -> int:
+        """How many words there are."""
+        return self._number_of.count
+
+    def said(self, rows: NDArray[np.intp] | None = None) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
+        """Return the numbers of the words in the texts of rows, or of all, row by row, and how many each has."""
+        ends: NDArray[np.int64] = self._ends.rows
+        if rows is None:
+            return self._said.rows, np.diff(ends, prepend=0)
+        starts = np.where(rows > 0, ends.take(rows - 1, mode="clip"), 0)
+        sizes = ends.take(rows) - starts
+        return self._said.rows.take(_ranges(starts, sizes)), sizes
+
+    def numbers(self, words: Iterable[str]) -> list[int]:
+        """Return the numbers of these words, without those that there are not."""
+        return [number for number in map(self._number_of.find, words) if number is not None]
+
+    def frequencies(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return how many rows have each of some words, by their numbers."""
+        self._sort()
+        last = len(self._starts) - 1
+        found = self._starts.take((numbers + 1).clip(max=last)) - self._starts.take(numbers.clip(max=last))
+        if self._later:
+            nothing = _nothing()
+            found += [len(self._later.get(number, nothing)) for number in numbers.tolist()]
+        return found
+
+    def of_numbers(self, numbers: NDArray[np.integer[Any]]) -> tuple[_Packed, NDArray[np.intp]]:
+        """Return the postings of words by their numbers, one word after the other, and how many each has."""
+        self._sort()
+        if self._later or not len(numbers):
+            found = [self._of(number) for number in numbers.tolist()]
+            sizes = np.fromiter(map(len, found), np.intp, len(found))
+            return np.concatenate([np.empty(0, np.uint64), *found]), sizes
+        starts = self._starts.take(numbers)
+        sizes = self._starts.take(numbers + 1) - starts
+        return self._sorted.take(_ranges(starts, sizes)), sizes
 
     def add(self, first: int, texts: Sequence[Analysis], *fields: Sequence[frozenset[str]]) -> None:
         """Add rows from `first` on, with the words of their texts and of their metadata fields."""
@@ -185,6 +236,11 @@ class Postings:
         keys, rows = keys[held], moved[held].astype(np.uint64)
         names = self._number_of.all()
         used, numbers = np.unique(keys >> np.uint64(_POSTING_BITS), return_inverse=True)
+        said, sizes = self.said(np.flatnonzero(renumbered >= 0))
+        # Only rows that stay say anything, so each of their words is still used.
+        self._said, self._ends = GrowingArray(np.uint32), GrowingArray(np.int64)
+        self._said.extend(used.searchsorted(said))
+        self._ends.extend(sizes.cumsum())
         self._number_of = _Words()
         for number in map(int, used):
             self._number_of[names[number]]  # gives it the next number
@@ -203,8 +259,11 @@ class Postings:
         known = len(self._number_of.new)
         place = row << _ROW_SHIFT
         words = text.terms.split(" ") if text.terms else []
-        for word, count in zip(words, text.counts, strict=True):
-            self._later[self._number_of[word]].append(place | count | FIELD if word in fields else place | count)
+        numbers = [self._number_of[word] for word in words]
+        self._said.extend(numbers)
+        self._ends.extend([len(self._said)])
+        for word, number, count in zip(words, numbers, text.counts, strict=True):
+            self._later[number].append(place | count | FIELD if word in fields else place | count)
         for word in fields.difference(words):
             self._later[self._number_of[word]].append(place | FIELD)
         self._add_letters(known)
@@ -219,7 +278,10 @@ class Postings:
         # One list of words for all rows: a list for each row would cost more than everything else here.
         words = " ".join([text.terms for text in texts if text.terms])
         numbers = self._number_of.of(words.split(" ") if words else [])
-        owners = rows.repeat([len(text.counts) for text in texts])
+        sizes = np.array([len(text.counts) for text in texts], np.intp)
+        self._ends.extend(len(self._said) + sizes.cumsum())
+        self._said.extend(numbers)
+        owners = rows.repeat(sizes)
         counts = np.frombuffer(b"".join([text.counts for text in texts]), np.uint8)
         self._unsorted.append(_keys(numbers, owners) | counts)
         for values in fields:

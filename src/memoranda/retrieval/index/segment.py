@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 """Changes with every change of what is in a segment, or of what an index makes of the same rows."""
 
 BESIDE = "beside "

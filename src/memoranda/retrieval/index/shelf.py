@@ -24,10 +24,12 @@ from memoranda.errors import Corrupt
 from memoranda.model.entry import Indexed
 from memoranda.model.trust import RANK_OF, TRUSTED, origin_for_index
 from memoranda.retrieval.analysis.analyser import Analysis, unpack, unpack_all
+from memoranda.retrieval.analysis.languages import TERMS_PER_WORD
 from memoranda.retrieval.filter import Filter
 from memoranda.retrieval.index.columns import Columns, Fields, GrowingArray
 from memoranda.retrieval.index.neighbours import Context, Threads, make_context
 from memoranda.retrieval.index.postings import Postings, TermPostings, unpack_postings
+from memoranda.retrieval.index.recurrence import measure_recurrence
 from memoranda.retrieval.index.segment import Contents, Segment
 from memoranda.retrieval.index.spread import Spread, measure_spread
 from memoranda.retrieval.index.vectors import PrunedTable
@@ -40,8 +42,10 @@ _WORTH_DROPPING = 256
 # Postings of terms are cached until something changes, because the same names are searched again and again. The limit
 # in numbers: per row, in addition, and the fixed cost of a term.
 _CACHED_PER_ROW, _CACHED_IN_ADDITION, _COST_OF_A_TERM = 8, 65_536, 32
-# The spread of vectors is measured again after this part of the rows has changed.
+# The spread of vectors is measured again after this part of the rows has changed, and so is what recurs where there are
+# many rows; with fewer, that is quick enough to be measured after each change.
 _MEASURED_AGAIN = 64
+_MANY_ROWS = 4_096
 # Tolerance for the squared length of a unit vector.
 _ROUNDING = 1e-3
 # Rows that are added together: few enough that intermediate results stay in the processor's cache.
@@ -109,6 +113,9 @@ class ShelfIndex:
         self._spread: Spread | None = None
         self._changed = 0
         """Rows that came or went since the spread was measured."""
+        self._recurrence: NDArray[np.float64] | None = None
+        self._unmeasured = 0
+        """Rows that came or went since the recurrence was measured."""
         self._found: dict[tuple[str, ...], TermPostings] = {}
         self._cached = 0
         self._corrections: dict[str, str | None] = {}
@@ -146,6 +153,8 @@ class ShelfIndex:
                 "next expiry": self._next_expiry,
                 "expired at": self._expired_at,
                 "lapsed": sorted(self._lapsed),
+                "recurrence": None if self._recurrence is None else self._recurrence.tolist(),
+                "unmeasured": self._unmeasured,
             }
             return contents
 
@@ -171,6 +180,8 @@ class ShelfIndex:
         index._count, index._newest = values["count"], values["newest"]
         index._next_expiry, index._expired_at = values["next expiry"], values["expired at"]
         index._lapsed = set(values["lapsed"])
+        if (recurrence := values["recurrence"]) is not None:
+            index._recurrence, index._unmeasured = np.array(recurrence, np.float64), values["unmeasured"]
         index.mapped_bytes = segment.nbytes
         return index
 
@@ -405,8 +416,34 @@ class ShelfIndex:
                 lengths=self._length.rows,
                 distinct=self._distinct.rows,
                 entries=self._count,
+                terms_per_word=self._terms_per_word(),
+                recurrence=self._measure_recurrence(),
             )
         return self._context
+
+    def _terms_per_word(self) -> NDArray[np.float32] | None:
+        """Return for each row how many of its terms make a word; None if it is one for all."""
+        of_language = np.array([TERMS_PER_WORD.get(language, 1.0) for language in self._languages], np.float32)
+        return None if (of_language == 1).all() else of_language.take(self._language_of.rows)
+
+    def _measure_recurrence(self) -> NDArray[np.float64]:
+        """Return how often rare words recur in each group of threads; of many rows, unless much has changed, before."""
+        groups = self.threads.groups
+        changes = self._unmeasured * (_MEASURED_AGAIN if self._count >= _MANY_ROWS else self._count + 1)
+        if self._recurrence is None or changes > self._count:
+            words, sizes = self.postings.said()
+            self._recurrence = measure_recurrence(
+                words,
+                sizes,
+                vocabulary=self.postings.words,
+                previous=self.threads.previous,
+                group=self.threads.group.take(self.threads.thread),
+                groups=groups,
+                present=self.present,
+            )
+            self._unmeasured = 0
+        # Nothing is known yet of groups that came since.
+        return np.pad(self._recurrence, (0, groups - len(self._recurrence)))
 
     @property
     def spread(self) -> Spread:
@@ -495,6 +532,7 @@ class ShelfIndex:
         self._add_likeness(texts)
         self._count += len(new)
         self._changed += len(new)
+        self._unmeasured += len(new)
         self._newest = new[-1].sequence
         self._next_expiry = min(self._next_expiry, min(expiries))
         self._clear_cache()
@@ -560,6 +598,7 @@ class ShelfIndex:
             self._language_counts[number] -= 1
         self._count -= len(rows)
         self._changed += len(rows)
+        self._unmeasured += len(rows)
         # So that they do not count in averages.
         self._length.rows[rows] = 0
         self._distinct.rows[rows] = 0

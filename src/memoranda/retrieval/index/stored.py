@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, cast
 
@@ -76,6 +77,8 @@ class _Rows(msgspec.Struct, frozen=True):
     arrays: dict[str, tuple[str, bytes]]
     threads: list[tuple[str, str | int | None]]
     cohesion: list[tuple[str, bool, tuple[int, int, float, bytes | None]]]
+    recurrence: list[float]
+    """How often rare words recur in each group of threads, in the order of `cohesion`."""
     actors: list[list[str]]
     sources: list[str | None]
     origins: list[list[str]]
@@ -170,6 +173,9 @@ class StoredIndex(ShelfIndex):
         ends = np.cumsum([0, *(len(one.array("sequence")) for one in read)]).tolist()
         places = [row_of[start:end] for start, end in itertools.pairwise(ends)]
         self._stored = len(order)
+        self._recurring: defaultdict[tuple[str, bool], float] = defaultdict(float)
+        """How often rare words recur in each group of threads, times the rows that it was measured of; and those."""
+        self._measured_rows: defaultdict[tuple[str, bool], int] = defaultdict(int)
         self._load_columns(read, order)
         self._load_threads(read, order)
         self.postings = _StoredPostings(parts, places, "".join(one.letters for one in read))
@@ -186,6 +192,7 @@ class StoredIndex(ShelfIndex):
             arrays={name: (array.dtype.str, array.tobytes()) for name, array in arrays.items()},
             threads=threads.keys(),
             cohesion=threads.cohesion(),
+            recurrence=index._measure_recurrence().tolist(),
             actors=fields.actors(),
             sources=list(index._sources),
             origins=[list(origin) for origin in index._origins],
@@ -284,6 +291,13 @@ class StoredIndex(ShelfIndex):
         self.threads.add_linked([keys[place] for place in places])
         for one in read:
             self.threads.add_cohesion(one.cohesion)
+            for (namespace, declared, (rows, *_)), recurs in zip(one.cohesion, one.recurrence, strict=True):
+                self._recurring[namespace, declared] += recurs * rows
+                self._measured_rows[namespace, declared] += rows
+
+    def _measure_recurrence(self) -> NDArray[np.float64]:
+        """Return how often rare words recur in each group of threads, as it was measured in portions."""
+        return np.array([self._recurring[key] / max(self._measured_rows[key], 1) for key in self.threads.group_keys()])
 
 
 def _joined(read: Sequence[_Rows], name: str, dtype: Any) -> NDArray[Any]:
