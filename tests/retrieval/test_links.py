@@ -86,3 +86,12 @@ def test_links_are_those_of_entries_that_there_are(make_rows: Any, make_shelf: A
     assert 102 in _linked(ask(index, _ASKED))
     index.remove([81])
     assert _linked(ask(index, _ASKED)) == {}
+
+
+def test_a_conversation_in_its_course_has_one_step(make_shelf: Any, ask: Any) -> None:
+    talk = [f"Did you hear about thing{number}x?" for number in range(40)]
+    texts = [part for one in talk for part in (one, one.replace("Did you hear about", "Yes, I know").replace("?", "."))]
+    threads = [{"thread": number // 8} for number in range(len(texts))]
+    shelf = make_shelf([*zip(texts, threads, strict=True), (_BRIDGE, {"thread": "a"}), (_END, {"thread": "a"})])
+    assert _linked(ask(shelf, _ASKED)) == {}
+    assert 82 in _linked(ask(_shelf(make_shelf, _BRIDGE, _END), _ASKED))

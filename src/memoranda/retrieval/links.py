@@ -5,7 +5,8 @@ which has no word of the ferry, who runs that firm. They have the name of the fi
 has a rare word that one of the best results has and the query lacks, if it says much about it, and only as far as it
 covers words of the query that this result leaves open: the two are worth what they cover together.
 
-Nothing is gained by the words that a result has covered already.
+Nothing is gained by the words that a result has covered already. In a conversation that is told in its course there is
+no second step: there neighbours do what it does, and better.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from memoranda.retrieval.index.shelf import ShelfIndex
 
 Numbers = NDArray[np.floating[Any]]
 Places = NDArray[np.intp]
+
+# A shelf is a conversation in its course if both are at least so much.
+_TALK, _COURSE = 0.5, 0.5
 
 FIRST = 5
 """How many of the best results are followed."""
@@ -42,6 +46,17 @@ _WITHOUT_WORDS = 0.06
 _LEAST = 1e-3
 
 
+def has_links(index: ShelfIndex) -> bool:
+    """Return whether results of this index lead to others: not in a conversation in its course.
+
+    An index that stays in a database has its words by word, and not by row: there is no second step.
+    """
+    if index.is_stored:
+        return False
+    context = index.context
+    return float(context.talk[0]) < _TALK or float(context.course[0]) < _COURSE
+
+
 def find_links(index: ShelfIndex, coverage: Coverage, first: Places, totals: Numbers) -> tuple[Places, Numbers]:
     """Return the rows that the first results lead to, in ascending order, and what each gains.
 
@@ -54,6 +69,9 @@ def find_links(index: ShelfIndex, coverage: Coverage, first: Places, totals: Num
     followed = trust > 0
     if not followed.all():
         first, trust = first[followed], trust[followed]
+    share = np.array(coverage.share)
+    of_first = coverage.covered(index, first)
+    is_open = 1 - np.minimum(_MENTIONED * of_first, 1)
     words, result = _leading_words(index, coverage, first)
     if not len(words):
         return nothing
@@ -72,15 +90,15 @@ def find_links(index: ShelfIndex, coverage: Coverage, first: Places, totals: Num
     rarity[(sizes < 2) | (sizes > _most(entries))] = 0
     said = text_evidence(counts, index.context.half_saturation.take(rows))
     about = rarity.take(word) * said * said * said
-    targets, place = np.unique(rows, return_inverse=True)
+    is_target = np.zeros(index.rows, np.bool_)
+    is_target[rows] = True
+    targets = is_target.nonzero()[0]
+    place = targets.searchsorted(rows)
     # Of several words that lead from one row to another, the strongest counts.
     strongest = np.zeros((len(first), len(targets)))
     np.maximum.at(strongest.ravel(), result.take(word) * len(targets) + place, about)
     strongest[first[:, np.newaxis] == targets] = 0
-    covered = coverage.covered(index, np.concatenate((first, targets)))
-    of_first, of_targets = covered[:, : len(first)], covered[:, len(first) :]
-    share = np.array(coverage.share)
-    is_open = 1 - np.minimum(_MENTIONED * of_first, 1)
+    of_targets = coverage.covered(index, targets)
     added = (share[:, np.newaxis] * is_open).T @ of_targets
     gains = strongest / (strongest + _HALF_ABOUT)
     gains *= (added + _WITHOUT_WORDS * (1 - share @ of_targets)) * (added + (share @ of_first)[:, np.newaxis])

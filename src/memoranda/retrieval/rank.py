@@ -43,7 +43,7 @@ from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.retrieval.index.spread import Seen
 from memoranda.retrieval.index.vectors import VectorTable, kth_bound
 from memoranda.retrieval.influence import NEAR, Crowd, bound_places, crowd_of
-from memoranda.retrieval.links import FIRST, find_links
+from memoranda.retrieval.links import FIRST, find_links, has_links
 
 # For the vector, a stop word has the weight of a word in this share of the entries: "when" means something.
 _STOP_WORD_SHARE = 0.2
@@ -181,6 +181,8 @@ _DATE = 0.40
 _ANSWER = 0.35
 _QUESTION = -0.15
 _OUTDATED = -0.60
+# Where less than this part of what an entry is would count, it is left out.
+_HARDLY_TALK = 0.05
 _INFORMATION = 0.30
 
 # The usual standard deviation of cosines, and the number of entries from which the measured one counts more.
@@ -402,7 +404,7 @@ def _by_parts(
     elif mode == "keyword" and eligible is not None and 2 * np.count_nonzero(eligible) < len(eligible):
         some = Subset(index, eligible.nonzero()[0])
     compared = _compare(index, coverage, priors, meaning, scale, some)
-    if mode == "hybrid":
+    if mode == "hybrid" and has_links(index):
         rows, gains = _links(index, coverage, compared, leading, selection)
         if compared.found is not None and len(missing := np.setdiff1d(rows, compared.found)):
             missing = missing if eligible is None else missing[eligible.take(missing)]
@@ -831,16 +833,18 @@ def _priors(index: ShelfIndex, prepared: PreparedQuery) -> list[_Part]:
     """Return the parts that depend on what an entry is and not on what it says."""
     query, context = prepared.query, index.context
     talk = float(context.talk[0])
-    parts = [
-        _Part("question", context.asks, talk * _QUESTION),
-        _Part("information", context.informs, talk * _INFORMATION),
-    ]
+    if talk < _HARDLY_TALK:
+        talk = 0.0
+    parts: list[_Part] = []
+    if talk:
+        parts.append(_Part("question", context.asks, talk * _QUESTION))
+        parts.append(_Part("information", context.informs, talk * _INFORMATION))
     actor = index.fields.actor_named([stem for term in prepared.terms for stem in term.stems])
     if actor != NO_ACTOR:
         parts.append(_Part("actor", index.fields.actor == actor, _ACTOR))
     if query.years or query.months:
         parts.append(_Part("date", _date_matches(index, query.years, query.months), _DATE))
-    if query.expects:
+    if query.expects and talk:
         parts.append(_Part("answer", _answer_matches(index, query.expects), talk * _ANSWER))
     return parts
 

@@ -30,7 +30,7 @@ NO_ROW = -1
 _TRUST_DECLARED, _TRUST_ARRIVAL = 1.0, 0.0
 _LINKS_BEFORE_TRUST = 20
 # Neighbours in which more rare words recur than the second share are trusted fully; the first may be a mere order.
-_RECURS_IN_ORDER, _RECURS_IN_COURSE = 0.02, 0.06
+_RECURS_IN_ORDER, _RECURS_IN_COURSE = 0.025, 0.07
 # Words in a text that says by itself what it is about; nothing beyond the second number makes it say more.
 _SELF_CONTAINED, _LONG = 20, 64
 # Neighbours that are more similar than any two entries by the second value are trusted fully; below the first it may be
@@ -432,6 +432,8 @@ class Context(NamedTuple):
     """The number of distinct words, scaled from 0 to 1."""
     talk: Numbers
     """A single number from 0 to 1: how much the entries are like a conversation, of short texts with questions."""
+    course: Numbers
+    """A single number from 0 to 1: how much neighbours are trusted, on average."""
 
     @property
     def nbytes(self) -> int:
@@ -501,6 +503,7 @@ def make_context(
     usual_length = float(words_in.sum(dtype=np.float64)) / max(entries, 1)
     relative = words_in / np.float32(max(usual_length, 1.0))
     questions = float(asks[lengths > 0].sum() + 1) / (entries + _BEFORE_QUESTIONS)
+    spoken = trust[lengths > 0]
     talk = min(questions / _QUESTIONS, 1.0) * float(_need(words_in, np.zeros(len(thread), np.intp), 1)[0])
     return Context(
         beside=beside,
@@ -512,6 +515,7 @@ def make_context(
         asks=asks,
         informs=different / (different + np.float32(_INFORMATIVE)),
         talk=np.array([talk], np.float32),
+        course=np.array([spoken.mean() if len(spoken) else 0.0], np.float32),
     )
 
 

@@ -179,6 +179,9 @@ class Postings:
         ends: NDArray[np.int64] = self._ends.rows
         if rows is None:
             return self._said.rows, np.diff(ends, prepend=0)
+        if len(rows) < _WORTH_SORTING:
+            each = [self._said.rows[ends[row - 1] if row else 0 : ends[row]] for row in rows.tolist()]
+            return np.concatenate([np.empty(0, np.uint32), *each]), np.array([len(words) for words in each], np.intp)
         starts = np.where(rows > 0, ends.take(rows - 1, mode="clip"), 0)
         sizes = ends.take(rows) - starts
         return self._said.rows.take(_ranges(starts, sizes)), sizes
@@ -190,8 +193,7 @@ class Postings:
     def frequencies(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return how many rows have each of some words, by their numbers."""
         self._sort()
-        last = len(self._starts) - 1
-        found = self._starts.take((numbers + 1).clip(max=last)) - self._starts.take(numbers.clip(max=last))
+        found = self._starts.take(numbers + 1, mode="clip") - self._starts.take(numbers, mode="clip")
         if self._later:
             nothing = _nothing()
             found += [len(self._later.get(number, nothing)) for number in numbers.tolist()]
