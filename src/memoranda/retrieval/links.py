@@ -69,9 +69,6 @@ def find_links(index: ShelfIndex, coverage: Coverage, first: Places, totals: Num
     followed = trust > 0
     if not followed.all():
         first, trust = first[followed], trust[followed]
-    share = np.array(coverage.share)
-    of_first = coverage.covered(index, first)
-    is_open = 1 - np.minimum(_MENTIONED * of_first, 1)
     words, result = _leading_words(index, coverage, first)
     if not len(words):
         return nothing
@@ -98,7 +95,10 @@ def find_links(index: ShelfIndex, coverage: Coverage, first: Places, totals: Num
     strongest = np.zeros((len(first), len(targets)))
     np.maximum.at(strongest.ravel(), result.take(word) * len(targets) + place, about)
     strongest[first[:, np.newaxis] == targets] = 0
-    of_targets = coverage.covered(index, targets)
+    covered = coverage.covered(index, np.concatenate((first, targets)))
+    of_first, of_targets = covered[:, : len(first)], covered[:, len(first) :]
+    share = np.array(coverage.share)
+    is_open = 1 - np.minimum(_MENTIONED * of_first, 1)
     added = (share[:, np.newaxis] * is_open).T @ of_targets
     gains = strongest / (strongest + _HALF_ABOUT)
     gains *= (added + _WITHOUT_WORDS * (1 - share @ of_targets)) * (added + (share @ of_first)[:, np.newaxis])

@@ -196,7 +196,8 @@ class Postings:
         found = self._starts.take(numbers + 1, mode="clip") - self._starts.take(numbers, mode="clip")
         if self._later:
             nothing = _nothing()
-            found += [len(self._later.get(number, nothing)) for number in numbers.tolist()]
+            later = (len(self._later.get(number, nothing)) for number in numbers.tolist())
+            found += np.fromiter(later, np.intp, len(numbers))
         return found
 
     def of_numbers(self, numbers: NDArray[np.integer[Any]]) -> tuple[_Packed, NDArray[np.intp]]:
