@@ -39,9 +39,9 @@ ROWS = 16_384
 """Entries of a portion. Each word of a portion is a row of the database, so smaller ones would need more of these."""
 
 _UNSTORED = 2
-"""Portions are made once so many times their entries are in none."""
+"""Portions are made when this many portions' worth of entries are in none."""
 _MOST_UNSTORED = 4
-"""With so many times their entries in none, as while older programs may write, the shelf is searched in memory."""
+"""With this many portions' worth in none, as while older programs may write, the shelf is searched in memory."""
 _BYTES_PER_NUMBER, _BYTES_PER_ENTRY = 5, 280
 """What an index in memory takes for each entry: by the numbers of its vector, and beside them."""
 _MOST_CHANGES = 3

@@ -144,7 +144,7 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
             matches = []
             break
         try:
-            ranked = _ranked(opened, effect, now, call)
+            ranked = _rank_or_start_over(opened, effect, now, call)
         except Changed as change:
             call.indexes.reopen_stored(shelf, change.damage)
             continue
@@ -208,7 +208,7 @@ def _open(store: Store, shelf: Shelf, effect: Recall, now: int, call: Call, *, i
     return store.read(lambda rows: _open_shelf(rows, shelf, effect, call)) if opened is None else opened
 
 
-def _ranked(opened: OpenShelf, effect: Recall, now: int, call: Call) -> list[Ranked]:
+def _rank_or_start_over(opened: OpenShelf, effect: Recall, now: int, call: Call) -> list[Ranked]:
     from memoranda.retrieval.index.segment import Damaged
 
     try:

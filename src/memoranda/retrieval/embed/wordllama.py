@@ -209,7 +209,7 @@ class WordLlama:
         sums = np.zeros((len(texts), DIMENSION), np.float32)
         portions = _portions([table.tokenizer.encode(text) for text in texts])
         while together := list(islice(portions, _TOGETHER)):
-            vectors_of = table.vectors if len(together) == 1 else table.converted([ids for _, ids, _ in together])
+            vectors_of = table.vectors if len(together) == 1 else table.converter([ids for _, ids, _ in together])
             for rows, ids, starts in together:
                 if len(ids) > _PORTION:
                     distinct, counts = np.unique(ids, return_counts=True)
@@ -262,7 +262,7 @@ class _Table:
         """Return the vectors of some tokens, one row each."""
         return self._weights.take(tokens, axis=0).astype(np.float32)
 
-    def converted(self, portions: Sequence[list[int]]) -> Callable[[list[int]], Vectors]:
+    def converter(self, portions: Sequence[list[int]]) -> Callable[[list[int]], Vectors]:
         """Return the same for the tokens of several portions: each token that occurs in them is converted once."""
         used = np.zeros(len(self._weights), np.bool_)
         for ids in portions:

@@ -166,7 +166,7 @@ class StoredIndex(ShelfIndex):
         self._measured = 0
         """Later rows when the spread was measured."""
         read = [msgspec.msgpack.decode(zlib.decompress(_open(part)), type=_Rows) for part in portions]
-        sequences = _joined(read, "sequence", np.int64)
+        sequences = _concatenate(read, "sequence", np.int64)
         order = sequences.argsort(kind="stable")
         row_of = np.empty(len(order), np.int64)
         row_of[order] = np.arange(len(order))
@@ -203,7 +203,7 @@ class StoredIndex(ShelfIndex):
         parts = {
             ROWS: zlib.compress(msgspec.msgpack.encode(rows), 1),
             SPREAD: msgspec.msgpack.encode(spread),
-            VECTORS: _rounded(index.vectors.matrix),
+            VECTORS: _quantize(index.vectors.matrix),
         }
         parts |= {_WORD + word: block for word, block in index.postings.blocks()}
         columns = index.columns.pack()
@@ -227,7 +227,7 @@ class StoredIndex(ShelfIndex):
         """The spread of the vectors of portions and of later rows; a little older than the last change."""
         if self._of_portions is None:
             self._of_portions = _merge(
-                [_measured(_open(part), self.vectors.dimension) for _, _, part in self._parts((SPREAD,))]
+                [_read_spread(_open(part), self.vectors.dimension) for _, _, part in self._parts((SPREAD,))]
             )
         later = np.flatnonzero(self._present.rows[self._stored :])
         if self._merged is None or abs(len(later) - self._measured) * _MEASURED_AGAIN > len(later):
@@ -251,19 +251,19 @@ class StoredIndex(ShelfIndex):
     def _load_columns(self, read: Sequence[_Rows], order: NDArray[np.int64]) -> None:
         for name, column in self._named().items():
             if name not in ("present", "copies", "source", "origin", "language"):
-                column.extend(_joined(read, name, column.rows.dtype)[order])
+                column.extend(_concatenate(read, name, column.rows.dtype)[order])
         rows, likeness = len(order), self.likeness
         self._present.extend(np.ones(rows, np.bool_))
         copies = likeness != 0
         copies[np.unique(likeness, return_index=True)[1]] = False
         self._copies.extend(copies)
         self._rows_alike = WordingCounts.of(likeness, self._wording.rows)
-        self._source.extend(_renumbered(read, "source", [one.sources for one in read], self._sources)[order])
+        self._source.extend(_in_common_numbers(read, "source", [one.sources for one in read], self._sources)[order])
         names = [[tuple(origin) for origin in one.origins] for one in read]
-        origins = _renumbered(read, "origin", names, self._origins)
+        origins = _in_common_numbers(read, "origin", names, self._origins)
         self._origin.extend(origins[order])
         self._seen_origins.update(np.unique(origins).tolist())
-        languages = _renumbered(read, "language", [one.languages for one in read], self._languages)
+        languages = _in_common_numbers(read, "language", [one.languages for one in read], self._languages)
         self._language_of.extend(languages[order])
         self._language_counts = np.bincount(languages, minlength=len(self._languages)).tolist()
         self._count = rows
@@ -276,8 +276,8 @@ class StoredIndex(ShelfIndex):
         ]
         self.fields.add_read(
             np.concatenate(actors)[order] if actors else np.empty(0, np.int32),
-            _joined(read, "year", np.int16)[order],
-            _joined(read, "month", np.int8)[order],
+            _concatenate(read, "year", np.int16)[order],
+            _concatenate(read, "month", np.int8)[order],
             [actor for one in read for actor in one.actors],
         )
 
@@ -300,11 +300,11 @@ class StoredIndex(ShelfIndex):
         return np.array([self._recurring[key] / max(self._measured_rows[key], 1) for key in self.threads.group_keys()])
 
 
-def _joined(read: Sequence[_Rows], name: str, dtype: Any) -> NDArray[Any]:
+def _concatenate(read: Sequence[_Rows], name: str, dtype: Any) -> NDArray[Any]:
     return np.concatenate([one.array(name) for one in read]) if read else np.empty(0, dtype)
 
 
-def _renumbered(
+def _in_common_numbers(
     read: Sequence[_Rows], column: str, names: Sequence[Sequence[Any]], numbers: dict[Any, int]
 ) -> NDArray[np.int32]:
     """Return a column of all portions, each of which numbers its names by itself, in numbers of all of them."""
@@ -315,7 +315,7 @@ def _renumbered(
     return np.concatenate(found) if found else np.empty(0, np.int32)
 
 
-def _rounded(matrix: Matrix) -> bytes:
+def _quantize(matrix: Matrix) -> bytes:
     """Return the rows of a matrix in a quarter of their size: a scale for each, and its numbers in steps of that."""
     steps = np.rint(matrix * (_STEPS / np.abs(matrix).max(axis=1, keepdims=True))).astype(np.int8)
     # Of unit length again: numbers that occur often may all be rounded in one direction.
@@ -336,7 +336,7 @@ def _likely(part: memoryview, query: Vector) -> Cosines:
     return cosines
 
 
-def _measured(part: memoryview, dimension: int) -> _Measured:
+def _read_spread(part: memoryview, dimension: int) -> _Measured:
     """Return the spread that a part has, and the number of rows that it was measured of."""
     read = msgspec.msgpack.decode(part, type=_Spread)
     mean, middle, covariance, alone = (np.frombuffer(raw, "<f4").astype(np.float64) for raw in read.arrays)
@@ -520,7 +520,7 @@ class _StoredVectors(PrunedTable):
         if len(later):
             compared.exact[later] = self._later.cosines(query, later - len(self._sequences))
         if len(stored):
-            found, matrix = self._stored(stored)
+            found, matrix = self._read_stored(stored)
             compared.exact[stored] = compared.likely[stored]  # one that was removed meanwhile is left out later
             compared.exact[found] = matrix @ query
         return compared.exact[rows]
@@ -537,13 +537,15 @@ class _StoredVectors(PrunedTable):
         likely = likely[rows]
         near = rows[likely >= kth_bound(likely, k) - _ROUNDING]
         stored = near[near < len(self._sequences)]
-        found, matrix = self._stored(stored) if len(stored) else (stored, np.empty((0, self.dimension), np.float32))
+        found, matrix = stored, np.empty((0, self.dimension), np.float32)
+        if len(stored):
+            found, matrix = self._read_stored(stored)
         later = near[near >= len(self._sequences)]
         together = np.concatenate((matrix, self._later.matrix.take(later - len(self._sequences), axis=0)))
         best, cosines = nearest(together, query, k, None, together @ query)
         return np.concatenate((found, later))[best], cosines
 
-    def _stored(self, rows: Rows) -> tuple[Rows, Matrix]:
+    def _read_stored(self, rows: Rows) -> tuple[Rows, Matrix]:
         """Return those of some rows of portions whose vectors can be read, and these."""
         read = [one for one in self._read(self._sequences[rows]) if len(one[1]) == 4 * self.dimension]
         numbers = np.fromiter((sequence for sequence, _ in read), np.int64, len(read))
