@@ -472,3 +472,12 @@ def test_a_set_makes_four_round_trips(database: str, line: tuple[Line, str], mon
         for number in range(10):
             ada.set("k", number)
         assert counted.turns - before <= 4 * 10
+
+
+def test_a_thread_waits_for_positions_no_longer_than_its_patience(database: str):
+    with PostgresStore(database, busy_timeout=0.05) as store, ThreadPoolExecutor(1) as threads:
+        positions = store._positions
+        with positions._asking:  # as while another thread asks
+            failed = threads.submit(positions.take, "default", 1).exception(postgres_server.PATIENCE)
+            assert isinstance(failed, psycopg.errors.LockNotAvailable)
+        assert positions.take("default", 1) == 1
